@@ -1,0 +1,18 @@
+"""Backbones: the convolutional networks that detector and classifier are built on."""
+
+from gc_net.registry import Registry
+
+BACKBONES = Registry(
+    "backbone",
+    {
+        "vgg16": "gc_net.backbones.vgg16:VGG16",
+        "googlenet": "gc_net.backbones.googlenet:GoogLeNet",
+        "inception_v3": "gc_net.backbones.inception_v3:InceptionV3",
+        "efficientnet_lite0": "gc_net.backbones.efficientnet_lite0:EfficientNetLite0",
+    },
+)
+
+
+def get(name):
+    """Return the backbone called `name`, e.g. `"efficientnet_lite0"`; a backbone passes through."""
+    return BACKBONES.get(name)() if isinstance(name, str) else name

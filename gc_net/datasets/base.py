@@ -1,0 +1,85 @@
+"""What a dataset is: splits of images with labels, and the truth apart from them.
+
+Training is given a `Split` and nothing else. Boxes, masks and angles live in a `Truth`, which
+only evaluation asks for, so that weak supervision can be seen in the types.
+"""
+
+import abc
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+
+class DataError(ValueError):
+    """A dataset that cannot be used as it is; the message says where, and what to do."""
+
+
+class ImageError(ValueError):
+    """An image that cannot be read; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """Images and labels of one part of a dataset; nothing is decoded yet.
+
+    Attributes:
+        name: `"train"` or `"test"`.
+        class_names: Names in label order.
+        labels: [N] int32.
+        files: [N] UTF-8 bytes, names relative to `root`; for drawn images, a name each.
+        root: Folder the names are relative to.
+        read: Function of an index to one uint8 RGB image [H, W, 3], upright. Raises `ImageError`.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    labels: np.ndarray
+    files: np.ndarray
+    root: str
+    read: Callable[[int], np.ndarray]
+
+    def __len__(self):
+        return len(self.labels)
+
+    def file(self, index):
+        return self.files[index].decode("utf-8")
+
+
+@dataclasses.dataclass(frozen=True)
+class Truth:
+    """What evaluation compares with; in the order of the split it belongs to.
+
+    Attributes:
+        boxes: [M, 4] float32, xyxy in pixels of the upright original image, all images' boxes one
+            after the other.
+        starts: [N + 1] int64; image i owns `boxes[starts[i]:starts[i + 1]]`.
+        angles: [N] float32 radians, clockwise on screen, or None where unknown.
+        mask: Function of an index to a bool mask [H, W] of the object, or None where unknown.
+    """
+
+    boxes: np.ndarray
+    starts: np.ndarray
+    angles: np.ndarray | None = None
+    mask: Callable[[int], np.ndarray] | None = None
+
+    def boxes_of(self, index):
+        return self.boxes[self.starts[index] : self.starts[index + 1]]
+
+
+class Dataset(abc.ABC):
+    """A named source of splits.
+
+    Constructors take `data_dir` and `seed`, and whatever else the source needs.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+
+    @abc.abstractmethod
+    def split(self, name):
+        """Return the `Split` called `"train"` or `"test"`."""
+
+    @abc.abstractmethod
+    def truth(self, name):
+        """Return the `Truth` of that split, or None where the dataset has no boxes for it."""
