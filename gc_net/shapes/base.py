@@ -1,0 +1,186 @@
+"""What every shape offers: coefficients to level set, area, box, outline and mask.
+
+The convention, for the whole package: coordinates are relative to the image, x to the right and
+y down; the centre of pixel (i, j) lies at ((i + ½)/W, (j + ½)/H). Coefficients are
+`cx, cy, width, height[, angle]`; width and height are full extents; the angle is in radians in
+(−π/2, π/2), clockwise on screen, as OpenCV draws it.
+"""
+
+import abc
+import math
+
+from keras import ops
+
+from gc_net.shapes.frame import Frame
+
+# Below this extent (a twentieth of a pixel at 224) a shape is treated as this wide, which keeps
+# the level set and its gradient finite when a detector's sigmoid saturates at zero.
+MIN_EXTENT = 2e-4
+
+
+class Shape(abc.ABC):
+    """A unit figure placed by coefficients.
+
+    Subclasses choose the figure by defining `figure_level`, `figure_extent` and `figure_outline`,
+    and set `rotates` where the fifth coefficient, the angle, is used.
+
+    Example:
+        shape = gc_net.shapes.get("rotated_ellipse")
+        coefficients = shape.decode(detector_outputs)
+        boxes_rel_xyxy = shape.boxes(coefficients)
+    """
+
+    name: str
+    rotates = False
+    # How the authors' sampler draws this shape's side ratio: deviation, and whether a coin flip
+    # decides to which side it applies (`reference` in `gc_net.shapes.samplers`).
+    reference_ratio_deviation = 0.9
+    reference_ratio_flips = True
+
+    @property
+    def coefficient_names(self):
+        names = ("cx", "cy", "width", "height")
+        return (*names, "angle") if self.rotates else names
+
+    @property
+    def num_coefficients(self):
+        return len(self.coefficient_names)
+
+    # The figure: what makes a rectangle a rectangle.
+
+    @abc.abstractmethod
+    def figure_level(self, alpha, beta):
+        """Return φ at offsets from the centre in units of the full extents; negative inside."""
+
+    @abc.abstractmethod
+    def figure_extent(self, u, v):
+        """Return how far the figure reaches along an axis, given the half axes' components."""
+
+    @abc.abstractmethod
+    def figure_outline(self, num_points):
+        """Return points (s, t) of the unit figure's border, clockwise on screen, as [P, 2]."""
+
+    # What follows from it.
+
+    def decode(self, logits):
+        """Map a detector's raw outputs [..., n] to coefficients by the sigmoid."""
+        unit = ops.sigmoid(ops.cast(logits, "float32"))
+        return self.from_unit(unit)
+
+    def encode(self, coefficients, margin=1e-4):
+        """Return the raw outputs that `decode` to these coefficients (kept `margin` off 0 and 1)."""
+        unit = ops.clip(self.to_unit(coefficients), margin, 1 - margin)
+        return ops.log(unit) - ops.log1p(-unit)
+
+    def from_unit(self, unit):
+        """Map values in [0, 1] to coefficients: only the angle has another range."""
+        if not self.rotates:
+            return unit
+        return ops.concatenate([unit[..., :4], (unit[..., 4:] - 0.5) * math.pi], axis=-1)
+
+    def to_unit(self, coefficients):
+        """Invert `from_unit`."""
+        coefficients = ops.convert_to_tensor(coefficients, "float32")
+        if not self.rotates:
+            return coefficients
+        angle = coefficients[..., 4:] / math.pi + 0.5
+        return ops.concatenate([coefficients[..., :4], angle], axis=-1)
+
+    def level_set(self, coefficients, x, y):
+        """Evaluate the paper's φ(x, y), negative inside the shape.
+
+        Args:
+            coefficients: [B, n].
+            x, y: Relative coordinates, broadcastable to [B, H, W].
+
+        Returns:
+            [B, H, W].
+        """
+        coefficients = ops.expand_dims(ops.convert_to_tensor(coefficients), (-3, -2))  # [B,1,1,n]
+        dx = x - coefficients[..., 0]
+        dy = y - coefficients[..., 1]
+        if self.rotates:
+            cosine, sine = ops.cos(coefficients[..., 4]), ops.sin(coefficients[..., 4])
+            dx, dy = dx * cosine + dy * sine, dy * cosine - dx * sine
+        alpha = dx / ops.maximum(coefficients[..., 2], MIN_EXTENT)
+        beta = dy / ops.maximum(coefficients[..., 3], MIN_EXTENT)
+        return self.figure_level(alpha, beta)
+
+    def masks(self, coefficients, height, width):
+        """Render exact binary masks, one test per pixel centre.
+
+        Returns:
+            [B, H, W, 1] float32 of zeros and ones.
+        """
+        x, y = pixel_grid(height, width)
+        level = self.level_set(coefficients, x, y)
+        return ops.cast(level <= 0, "float32")[..., None]
+
+    def area(self, coefficients):
+        """Return the paper's area term a·b: width times height. Eq. (area_loss)."""
+        return coefficients[..., 2] * coefficients[..., 3]
+
+    def frame(self, coefficients):
+        """Return the centre and half axes, in relative coordinates."""
+        coefficients = ops.convert_to_tensor(coefficients)
+        half_width, half_height = coefficients[..., 2] / 2, coefficients[..., 3] / 2
+        if self.rotates:
+            cosine, sine = ops.cos(coefficients[..., 4]), ops.sin(coefficients[..., 4])
+        else:
+            cosine, sine = ops.ones_like(half_width), ops.zeros_like(half_width)
+        return Frame(
+            center=coefficients[..., :2],
+            u=ops.stack([half_width * cosine, half_width * sine], axis=-1),
+            v=ops.stack([-half_height * sine, half_height * cosine], axis=-1),
+        )
+
+    def frame_boxes(self, frame):
+        """Return the tight box of the figure placed by `frame`, xyxy in the frame's units."""
+        extent = self.figure_extent(frame.u, frame.v)
+        return ops.concatenate([frame.center - extent, frame.center + extent], axis=-1)
+
+    def frame_outline(self, frame, num_points=64):
+        """Return border points [..., P, 2] of the figure placed by `frame`, clockwise on screen."""
+        points = ops.convert_to_tensor(self.figure_outline(num_points), frame.center.dtype)
+        s, t = points[:, :1], points[:, 1:]  # [P, 1]
+        return (
+            frame.center[..., None, :] + s * frame.u[..., None, :] + t * frame.v[..., None, :]
+        )  # [..., P, 2]
+
+    def boxes(self, coefficients):
+        """Return the tight boxes in closed form, relative xyxy [..., 4], not clipped."""
+        return self.frame_boxes(self.frame(coefficients))
+
+    def outline(self, coefficients, num_points=64):
+        """Return border points [..., P, 2] in relative coordinates; corners where it has some."""
+        return self.frame_outline(self.frame(coefficients), num_points)
+
+    def sample(self, num_samples, seed, sampler="full"):
+        """Draw coefficients [N, n] for training a learned generator.
+
+        Args:
+            seed: Two integers; the same seed gives the same coefficients.
+            sampler: `"full"` for all that a detector can ask for, or `"reference"` for the
+                authors' narrower range.
+        """
+        from gc_net.shapes.samplers import SAMPLERS
+
+        return SAMPLERS.get(sampler)(self, num_samples, seed)
+
+
+def pixel_grid(height, width, grid="centers"):
+    """Return relative x [1, 1, W] and y [1, H, 1] of every pixel.
+
+    Args:
+        grid: `"centers"`, pixel i at (i + ½)/N, or `"corners"`, pixel i at i/(N − 1), which is
+            what the authors' code uses and half a pixel off at the border.
+    """
+    if grid == "centers":
+        x = (ops.arange(width, dtype="float32") + 0.5) / width
+        y = (ops.arange(height, dtype="float32") + 0.5) / height
+    elif grid == "corners":
+        x = ops.arange(width, dtype="float32") / (width - 1)
+        y = ops.arange(height, dtype="float32") / (height - 1)
+    else:
+        raise ValueError(f'`grid` must be "centers" or "corners". Received: grid={grid!r}')
+    return x[None, None, :], y[None, :, None]

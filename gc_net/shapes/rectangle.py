@@ -1,0 +1,26 @@
+"""The upright rectangle: `cx, cy, width, height`."""
+
+import numpy as np
+from keras import ops
+
+from gc_net.shapes.base import Shape
+
+
+class Rectangle(Shape):
+    """φ = |α + β| + |α − β| − 1, i.e. 2·max(|α|, |β|) − 1 (the paper's appendix)."""
+
+    name = "rectangle"
+    reference_ratio_deviation = 0.5
+    reference_ratio_flips = False
+
+    def figure_level(self, alpha, beta):
+        # The sum of absolute values, not the maximum: its subgradient on the diagonals is the
+        # paper's, the mean of both sides.
+        return ops.abs(alpha + beta) + ops.abs(alpha - beta) - 1.0
+
+    def figure_extent(self, u, v):
+        return ops.abs(u) + ops.abs(v)
+
+    def figure_outline(self, num_points):
+        del num_points  # four corners say all
+        return np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], "float32")
