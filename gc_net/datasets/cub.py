@@ -1,0 +1,215 @@
+"""Caltech-UCSD Birds-200-2011 in its original layout.
+
+    CUB_200_2011/
+        classes.txt               <class id> <folder name>
+        images.txt                <image id> <file below images/>
+        image_class_labels.txt    <image id> <class id>
+        train_test_split.txt      <image id> <1 = train, 0 = test>
+        bounding_boxes.txt        <image id> <x> <y> <width> <height>
+        images/
+
+Ids may have gaps, as they do in a partial copy.
+"""
+
+import dataclasses
+import math
+import os
+
+import numpy as np
+
+from gc_net.datasets.base import DataError, Dataset
+from gc_net.datasets.files import (
+    check_split_name,
+    data_folder,
+    file_split,
+    join_boxes,
+    read_lines,
+    some,
+)
+
+FOLDER = "CUB_200_2011"
+
+
+@dataclasses.dataclass(frozen=True)
+class Lists:
+    """The text files of a copy, joined by image id; boxes are not among them.
+
+    Attributes:
+        class_names: Readable names in label order.
+        image_ids: [N] int64, ascending.
+        files: [N] names below `images/`.
+        labels: [N] int32.
+        is_train: [N] bool.
+    """
+
+    class_names: tuple[str, ...]
+    image_ids: np.ndarray
+    files: list[str]
+    labels: np.ndarray
+    is_train: np.ndarray
+
+
+class CUB(Dataset):
+    """CUB-200-2011: 200 kinds of birds, one box an image.
+
+    Args:
+        data_dir: The `CUB_200_2011` folder or the one that holds it.
+        seed: Not used; the split is part of the data.
+
+    Example:
+        split = CUB("data/CUB_200_2011").split("train")
+    """
+
+    name = "cub"
+
+    def __init__(self, data_dir, seed=0):
+        self.data_dir = data_folder(data_dir, "images.txt", FOLDER)
+        self.seed = seed
+        self._root = os.path.join(self.data_dir, "images")
+        self._lists = read_lists(self.data_dir)
+        self.class_names = self._lists.class_names
+        missing = missing_files(self._root, self._lists.files)
+        if missing:
+            raise DataError(
+                f"{len(missing):,} of the {len(self._lists.files):,} images listed in "
+                f"{os.path.join(self.data_dir, 'images.txt')} are not in {self._root}: "
+                f"{some(missing)}. Copy them there, or take their lines out of images.txt, "
+                "image_class_labels.txt, train_test_split.txt and bounding_boxes.txt."
+            )
+        self._check_every_class_is_trained()
+
+    def split(self, name):
+        chosen = self._chosen(name)
+        files = [self._lists.files[index] for index in chosen]
+        return file_split(name, self.class_names, self._lists.labels[chosen], files, self._root)
+
+    def truth(self, name):
+        path = os.path.join(self.data_dir, "bounding_boxes.txt")
+        chosen = self._chosen(name)
+        if not os.path.exists(path):
+            return None
+        boxes = read_by_id(path, _box, self._lists.image_ids)
+        boxes = [boxes[image_id] for image_id in self._lists.image_ids[chosen].tolist()]
+        return join_boxes(np.arange(len(chosen)), boxes, len(chosen))
+
+    def _chosen(self, name):
+        check_split_name(name)
+        is_train = self._lists.is_train
+        return np.flatnonzero(is_train if name == "train" else ~is_train)
+
+    def _check_every_class_is_trained(self):
+        labels = self._lists.labels[self._lists.is_train]
+        counts = np.bincount(labels, minlength=len(self.class_names))
+        empty = [self.class_names[label] for label in np.flatnonzero(counts == 0)]
+        if empty:
+            raise DataError(
+                f"{len(empty)} of the {len(self.class_names)} classes in "
+                f"{os.path.join(self.data_dir, 'classes.txt')} have no training image: "
+                f"{some(empty)}. Add images, or take these classes out of classes.txt."
+            )
+
+
+def read_lists(data_dir):
+    """Return the `Lists` of the copy in `data_dir`; a `DataError` names the file and line."""
+
+    def path(name):
+        return os.path.join(data_dir, name)
+
+    folders = read_by_id(path("classes.txt"), str)
+    label_of_class = {class_id: label for label, class_id in enumerate(sorted(folders))}
+    images = read_by_id(path("images.txt"), _relative_file)
+    image_ids = np.array(sorted(images), dtype=np.int64)
+
+    def label(text):
+        class_id = int(text)
+        if class_id not in label_of_class:
+            raise ValueError(f"class {class_id} is not one of the {len(folders)} in classes.txt")
+        return label_of_class[class_id]
+
+    labels = read_by_id(path("image_class_labels.txt"), label, image_ids)
+    is_train = read_by_id(path("train_test_split.txt"), _flag, image_ids)
+    order = image_ids.tolist()
+    return Lists(
+        class_names=tuple(readable_name(folders[class_id]) for class_id in sorted(folders)),
+        image_ids=image_ids,
+        files=[images[image_id] for image_id in order],
+        labels=np.array([labels[image_id] for image_id in order], dtype=np.int32),
+        is_train=np.array([is_train[image_id] for image_id in order], dtype=bool),
+    )
+
+
+def read_by_id(path, parse, image_ids=None):
+    """Return {id: parsed rest of the line} of one of CUB's lists.
+
+    Args:
+        path: A text file of lines `<id> <value>`.
+        parse: Function of the text after the id; a `ValueError` becomes a `DataError` with the
+            file and line.
+        image_ids: If given, the ids that must be there, no fewer and no others.
+    """
+    known = None if image_ids is None else set(image_ids.tolist())
+    values = {}
+    for place, line in read_lines(path):
+        identity, _, rest = line.partition(" ")
+        try:
+            identity = int(identity)
+            value = parse(rest.strip())
+        except ValueError as error:
+            raise DataError(f"{place}: cannot read {line!r}: {error}.") from error
+        if identity in values:
+            raise DataError(f"{place}: the id {identity} is there a second time.")
+        if known is not None and identity not in known:
+            raise DataError(f"{place}: the image id {identity} is not in images.txt.")
+        values[identity] = value
+    if known is None and not values:
+        raise DataError(f"{path} is empty.")
+    missing = sorted(known.difference(values)) if known is not None else []
+    if missing:
+        raise DataError(
+            f"{path} has no line for {len(missing):,} of the {len(known):,} image ids in "
+            f"images.txt: {some(missing)}."
+        )
+    return values
+
+
+def missing_files(root, files):
+    """Return those of `files` that are not below `root`, looking into each folder once."""
+    present = {}
+    missing = []
+    for file in files:
+        folder, _, name = file.rpartition("/")
+        if folder not in present:
+            try:
+                present[folder] = set(os.listdir(os.path.join(root, folder)))
+            except OSError:
+                present[folder] = set()
+        if name not in present[folder]:
+            missing.append(file)
+    return missing
+
+
+def readable_name(folder):
+    """Return `"Black footed Albatross"` for `"001.Black_footed_Albatross"`."""
+    number, dot, name = folder.partition(".")
+    return (name if dot and number.isdecimal() else folder).replace("_", " ").strip()
+
+
+def _relative_file(text):
+    parts = text.split("/")
+    if not text or os.path.isabs(text) or ".." in parts or "" in parts:
+        raise ValueError("expected the name of a file below images/")
+    return text
+
+
+def _flag(text):
+    if text not in ("0", "1"):
+        raise ValueError("expected 1 for train or 0 for test")
+    return text == "1"
+
+
+def _box(text):
+    numbers = [float(number) for number in text.split()]
+    if len(numbers) != 4 or not all(map(math.isfinite, numbers)) or min(numbers[2:]) <= 0:
+        raise ValueError("expected x, y and a positive width and height")
+    x, y, width, height = numbers
+    return x, y, x + width, y + height
