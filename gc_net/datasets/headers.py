@@ -50,13 +50,12 @@ def read_header(data):
     if len(data) == 0:
         raise ImageError("the file is empty (0 bytes)")
     start = bytes(data[:12])
-    for matches, kind, parse in _KINDS:
-        if matches(start):
-            break
-    else:
+    found = next(((kind, parse) for matches, kind, parse in _KINDS if matches(start)), None)
+    if found is None:
         raise ImageError(
             f"not a JPEG, PNG, GIF, BMP, WebP or TIFF image: it begins with {start[:8]!r}"
         )
+    kind, parse = found
     try:
         header = Header(kind, *parse(data))
     except (struct.error, IndexError) as error:
