@@ -1,0 +1,142 @@
+"""From a decoded image to the square the network sees, and boxes along with it.
+
+Every transform here is two steps: the image is squashed to a square of `resize_size` pixels,
+whatever its aspect ratio, and then a `Window` of `image_size` pixels is taken out of it. Training
+takes a random window, evaluation the central one (or the whole frame, with
+`resize_size == image_size`), and ten-crop evaluation ten of them.
+
+A random window is a function of (seed, epoch, index of the image) alone. So any training image of
+any epoch can be made again by itself, however many threads read and wherever a run resumes.
+"""
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+# Raised whenever the same image would be squashed to other pixels; caches are keyed by it.
+SQUASH_VERSION = 1
+
+
+class Window(NamedTuple):
+    """A square cut out of the squashed image; mirrored left to right if `flip`."""
+
+    top: int
+    left: int
+    flip: bool = False
+
+
+def default_resize_size(image_size):
+    """Return the side to squash to for a crop of `image_size`: 256 for 224, as in the paper."""
+    return round(image_size * 256 / 224)
+
+
+def squash(image, size):
+    """Resize an image to a square, ignoring its aspect ratio.
+
+    Shrinking averages over the area of each new pixel. Plain bilinear interpolation would skip
+    pixels and alias; Pillow, which the authors' code resizes with, antialiases too. Where a side
+    grows it is interpolated linearly.
+
+    Args:
+        image: uint8 [H, W, 3].
+        size: Side length of the result.
+
+    Returns:
+        uint8 [size, size, 3]; `image` itself where it has that size already.
+    """
+    height, width = image.shape[:2]
+    shrunk = (min(height, size), min(width, size))
+    # In two steps where one side shrinks and the other grows: OpenCV averages only if both shrink.
+    if (height, width) != shrunk:
+        image = cv2.resize(image, shrunk[::-1], interpolation=cv2.INTER_AREA)
+    if shrunk != (size, size):
+        image = cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
+    return image
+
+
+def random_window(resize_size, image_size, *, seed, epoch, index):
+    """Return the training window of image `index` in `epoch`: random place, flipped half the time.
+
+    Args:
+        resize_size: Side of the squashed image.
+        image_size: Side of the window.
+        seed, epoch, index: Integers that determine the window, and nothing else does.
+    """
+    key = [value % 2**64 for value in (seed, epoch, index)]
+    draws = np.random.default_rng(key).random(3)
+    offsets = _margin(resize_size, image_size) + 1
+    return Window(int(draws[0] * offsets), int(draws[1] * offsets), bool(draws[2] < 0.5))
+
+
+def center_window(resize_size, image_size):
+    """Return the central window, which evaluation looks at."""
+    offset = _margin(resize_size, image_size) // 2
+    return Window(offset, offset)
+
+
+def ten_windows(resize_size, image_size):
+    """Return the four corners and the centre, then the same five flipped."""
+    far = _margin(resize_size, image_size)
+    corners = [Window(0, 0), Window(0, far), Window(far, 0), Window(far, far)]
+    upright = [*corners, center_window(resize_size, image_size)]
+    return [*upright, *(window._replace(flip=True) for window in upright)]
+
+
+def take(image, window, image_size, out=None):
+    """Cut a window out of a squashed image.
+
+    Args:
+        image: uint8 [R, R, 3].
+        window: Where, and whether mirrored.
+        image_size: Side S of the window.
+        out: Array to write to, uint8 [S, S, 3]; a new one is made if None.
+
+    Returns:
+        uint8 [S, S, 3], never a view of `image`.
+    """
+    out = np.empty((image_size, image_size, 3), np.uint8) if out is None else out
+    bottom, right = window.top + image_size, window.left + image_size
+    if window.top < 0 or window.left < 0 or bottom > image.shape[0] or right > image.shape[1]:
+        raise ValueError(
+            f"The {window} of {image_size} pixels does not fit into an image of "
+            f"{image.shape[1]} × {image.shape[0]}."
+        )
+    part = image[window.top : bottom, window.left : right]
+    if window.flip:
+        cv2.flip(part, 1, dst=out)
+    else:
+        out[...] = part
+    return out
+
+
+def boxes_in_window(boxes_xyxy, size, window, resize_size, image_size):
+    """Map boxes from pixels of the original image to coordinates relative to a window.
+
+    Args:
+        boxes_xyxy: [..., 4] in pixels of the upright original image.
+        size: [..., 2] or a pair: height and width of that image.
+        window: The window the network sees.
+        resize_size, image_size: Sides of the squashed image and of the window.
+
+    Returns:
+        `boxes_rel_xyxy`, float32 [..., 4]: 0 to 1 spans the window. Not clipped, since the paper's
+        protocol compares boxes beyond the crop as well.
+    """
+    height_width = np.asarray(size, np.float64)
+    scale = resize_size / np.concatenate([height_width[..., ::-1]] * 2, axis=-1)  # [..., 4]
+    offset = np.array([window.left, window.top] * 2)
+    boxes_rel_xyxy = (np.asarray(boxes_xyxy, np.float64) * scale - offset) / image_size
+    if window.flip:
+        left, top, right, bottom = np.moveaxis(boxes_rel_xyxy, -1, 0)
+        boxes_rel_xyxy = np.stack([1 - right, top, 1 - left, bottom], axis=-1)
+    return boxes_rel_xyxy.astype(np.float32)
+
+
+def _margin(resize_size, image_size):
+    if not 0 < image_size <= resize_size:
+        raise ValueError(
+            f"`image_size` must be positive and at most `resize_size`. Received: "
+            f"image_size={image_size}, resize_size={resize_size}."
+        )
+    return resize_size - image_size
