@@ -1,10 +1,11 @@
-"""One creature: a bent, tapering body with limbs, a pattern, a tail fin and a head."""
+"""One creature: a bent, tapering body with limbs, a pattern, a tail fin and a head.
 
-import dataclasses
+Its frame has the head towards +x, and a length of about 1 without the head.
+"""
 
 import numpy as np
 
-from gc_net.datasets.creatures.canvas import Sketch, similarity, tint
+from gc_net.datasets.creatures.canvas import CIRCLE, Sketch, plane, tint
 from gc_net.datasets.creatures.heads import HEADS
 
 # The head alone names the class. The body hints at it: its pattern, shared by two classes, and
@@ -13,150 +14,146 @@ from gc_net.datasets.creatures.heads import HEADS
 # has no reason to cover the rest; at 1 a head is not needed. Real birds are in between.
 BODY_EVIDENCE = 0.6
 
-_SKINS = (  # muted, so that the head stands out
-    (150, 142, 92), (196, 168, 118), (112, 122, 132), (140, 104, 78), (208, 196, 168),
-    (92, 112, 92), (176, 134, 104), (84, 84, 96), (160, 168, 160), (188, 152, 90),
+_SKINS = np.array(  # muted, so that the head stands out
+    [(150, 142, 92), (196, 168, 118), (112, 122, 132), (140, 104, 78), (208, 196, 168),
+     (92, 112, 92), (176, 134, 104), (84, 84, 96), (160, 168, 160), (188, 152, 90)], np.float64
 )  # fmt: skip
-_HEAD_RADIUS = 0.1  # all lengths relative to the length of the body with its tail
-_PROFILE_AT = (0.0, 0.12, 0.3, 0.45, 0.6, 0.75, 0.88, 1.0)
-_PROFILE = (0.012, 0.022, 0.042, 0.085, 0.118, 0.112, 0.078, 0.06)
+_HEAD_RADIUS = 0.1
+_ALONG = np.linspace(0, 1, 33)  # places on the spine, from the tail to the neck
+_GIRTH = np.interp(
+    _ALONG,
+    (0.0, 0.12, 0.3, 0.45, 0.6, 0.75, 0.88, 1.0),
+    (0.012, 0.022, 0.042, 0.085, 0.118, 0.112, 0.078, 0.06),
+)
 
 
-@dataclasses.dataclass(frozen=True)
-class Creature:
-    """Sketches in one frame: head towards +x, length about 1; the head lies over the body."""
+class Spine:
+    """A bent line through the body, and the skin to both sides of it.
 
-    body: Sketch
-    head: Sketch
-
-    def bounds(self, matrix):
-        lows, highs = zip(self.body.bounds(matrix), self.head.bounds(matrix), strict=True)
-        return np.minimum(*lows), np.maximum(*highs)
-
-
-class _Spine:
-    """Maps places on the body to the plane: `along` from 0 (tail) to 1, `across` from −1 to 1."""
+    Args:
+        bend: How far the direction turns from tail to head, in radians.
+        wave: How far it swings to and fro.
+        girth: Relative thickness.
+    """
 
     def __init__(self, bend, wave, girth):
-        self.along = np.linspace(0, 1, 33)
-        self.heading = bend * (self.along - 0.5) + wave * np.cos(np.pi * 1.6 * self.along)
-        self.heading -= self.heading.mean()  # the mean direction is the frame's x axis
-        steps = np.stack([np.cos(self.heading), np.sin(self.heading)], axis=-1) / 33
-        self.middle = np.cumsum(steps, axis=0) - steps.sum(axis=0) / 2
-        self.width = np.interp(self.along, _PROFILE_AT, _PROFILE) * girth
+        turn = bend * (_ALONG - 0.5) + wave * np.cos(1.6 * np.pi * _ALONG)
+        self.direction = np.exp(1j * (turn - turn.mean()))  # its mean is the x axis
+        middle = np.cumsum(self.direction) / len(_ALONG)
+        self.middle = middle - middle[-1] / 2
+        self.skin = 1j * self.direction * (_GIRTH * girth)
 
     def points(self, along, across):
-        along = np.asarray(along, np.float64)
-        heading = np.interp(along, self.along, self.heading)
-        offset = np.interp(along, self.along, self.width) * across
-        x = np.interp(along, self.along, self.middle[:, 0]) - np.sin(heading) * offset
-        y = np.interp(along, self.along, self.middle[:, 1]) + np.cos(heading) * offset
-        return np.stack([x, y], axis=-1)
+        """Return points on the skin: `along` 0 (tail) to 1, `across` −1 to 1; broadcast."""
+        middle = np.interp(along, _ALONG, self.middle)
+        return middle + np.interp(along, _ALONG, self.skin) * across
 
     def patch(self, start, end, left=-1.0, right=1.0):
-        """Return the outline of a piece of skin."""
-        along = np.linspace(start, end, 2 + round(28 * (end - start)))
-        return np.concatenate([self.points(along, left), self.points(along, right)[::-1]])
+        """Return outlines [K, P] of pieces of skin; each argument a number or [K, 1]."""
+        along = start + (end - start) * np.linspace(0, 1, 2 + round(28 * np.max(end - start)))
+        edges = self.points(along, left), self.points(along, right)[..., ::-1]
+        return np.concatenate(edges, axis=-1)
 
-    def matrix(self, along, scale):
-        """Return the transform that puts a sketch on the spine, its x axis along it."""
-        heading = np.interp(along, self.along, self.heading)
-        return similarity(scale, heading, self.points(along, 0.0))
-
-
-def _stripes(sketch, spine, colour, rng):
-    for across in (-0.62, 0.0, 0.62):
-        sketch.polygon(spine.patch(0.08, 0.96, across - 0.16, across + 0.16), colour)
+    def place(self, along):
+        """Return the (direction, point) of the spine at one place."""
+        index = round(along * (len(_ALONG) - 1))
+        return self.direction[index], self.middle[index]
 
 
-def _spots(sketch, spine, colour, rng):
-    places = np.linspace(0.3, 0.86, 8)
-    jitter = rng.uniform(-0.12, 0.12, 8)
-    centres = spine.points(places, np.resize((-0.48, 0.42), 8) + jitter)
-    for centre, place in zip(centres, places, strict=True):
-        radius = 0.3 * np.interp(place, spine.along, spine.width)
-        sketch.disc(centre, radius, colour)
+def _column(*values):
+    return np.array(values)[:, None]
 
 
-def _bands(sketch, spine, colour, rng):
-    for start in np.linspace(0.2, 0.84, 6):
-        sketch.polygon(spine.patch(start, start + 0.055), colour)
+def _stripes(spine):
+    across = _column(-0.62, 0.0, 0.62)
+    return spine.patch(0.08, 0.96, across - 0.16, across + 0.16)
 
 
-def _diamonds(sketch, spine, colour, rng):
-    for start in np.linspace(0.22, 0.76, 5):
-        along = start + np.array((0.0, 0.07, 0.14, 0.07))
-        sketch.polygon(spine.points(along, np.array((0.0, 0.7, 0.0, -0.7))), colour)
+def _spots(spine):
+    along = np.linspace(0.3, 0.86, 8)[:, None]
+    across = np.resize((-0.5, 0.42), 8)[:, None]
+    radius = 0.3 * np.abs(np.interp(along, _ALONG, spine.skin))
+    return spine.points(along, across) + radius * CIRCLE
 
 
-def _saddle(sketch, spine, colour, rng):
-    sketch.polygon(spine.patch(0.46, 0.8), colour)
-    sketch.polygon(spine.patch(0.5, 0.76), tint(colour, 0.35))
+def _bands(spine):
+    start = np.linspace(0.2, 0.84, 6)[:, None]
+    return spine.patch(start, start + 0.055)
+
+
+def _diamonds(spine):
+    along = np.linspace(0.22, 0.76, 5)[:, None] + (0.0, 0.07, 0.14, 0.07)
+    return spine.points(along, np.array((0.0, 0.7, 0.0, -0.7)))
+
+
+def _saddle(spine):
+    return spine.patch(0.46, 0.8)
 
 
 PATTERNS = (_stripes, _spots, _bands, _diamonds, _saddle)
 
 
-def _legs(sketch, spine, colour, stride):
-    for along, forward in ((0.46, -0.7), (0.82, 0.75)):
-        for side in (-1.0, 1.0):
-            swing = forward + 0.35 * stride * side
-            hip, knee = (0.0, 0.05 * side), (0.05 * swing, 0.17 * side)
-            foot = (0.05 * swing + 0.07 * np.sign(forward), 0.225 * side)
-            limb = Sketch()
-            limb.tube((hip, knee, foot), (0.036, 0.028, 0.02), colour)
-            for spread in (-0.5, 0.3, 1.1):
-                toe = np.array(foot) + 0.05 * np.array((np.cos(spread), side * np.sin(spread)))
-                limb.tube((foot, toe), (0.013, 0.009), tint(colour, -0.2))
-            sketch.merge(limb, spine.matrix(along, 1.0))
+def _leg(forward, side):
+    knee = (0.05 * forward, 0.17 * side)
+    foot = np.array((0.05 * forward + 0.07 * np.sign(forward), 0.225 * side))
+    leg = Sketch()
+    leg.tube(((0.0, 0.05 * side), knee, foot), (0.036, 0.028, 0.02), 0.0)
+    for spread in (-0.5, 0.3, 1.1):
+        toe = foot + 0.05 * np.array((np.cos(spread), side * np.sin(spread)))
+        leg.tube((foot, toe), (0.013, 0.009), 0.0)
+    return leg
 
 
-def _flippers(sketch, spine, colour, stride):
+def _flipper(size, side):
     x = np.linspace(0, 1, 8)
-    edge = np.stack([x * 0.22, 0.042 * np.sin(np.pi * np.minimum(x * 1.05 + 0.1, 1))], axis=-1)
-    blade = np.concatenate([edge, edge[::-1] * (1, -1)])
-    for along, size in ((0.44, 0.75), (0.8, 1.1)):
-        for side in (-1.0, 1.0):
-            angle = side * (2.1 + 0.3 * stride * side)
-            limb = Sketch()
-            centre = np.array([(0.0, 0.03 * side)])
-            for scale, shade in ((size, colour), (size * 0.72, tint(colour, 0.25))):
-                limb.scatter(blade, centre, [scale], np.array([angle]), [shade])
-            sketch.merge(limb, spine.matrix(along, 1.0))
+    edge = x * 0.22 + 0.042j * np.sin(np.pi * np.minimum(x * 1.05 + 0.1, 1))
+    blade = np.concatenate([edge, edge[::-1].conj()]) * size * np.exp(2.1j * side) + 0.03j * side
+    flipper = Sketch()
+    flipper.polygons(blade, 0.0)
+    return flipper
 
 
-_LIMBS = (_legs, _flippers)
-
-
-def _tail_fin(sketch, spine, colour):
-    fin = np.array(
-        [(0.14, 0), (0.06, 0.028), (-0.06, 0.09), (-0.13, 0.07), (-0.09, 0.0)]
-    )  # fmt: skip
-    fin = np.concatenate([fin, fin[-2:0:-1] * (1, -1)])
-    limb = Sketch()
-    limb.polygon(fin, colour)
-    limb.polygon(fin * (0.62, 0.55), tint(colour, 0.3))
-    sketch.merge(limb, spine.matrix(0.02, 1.0))
+_SIDES = (-1.0, 1.0)
+_LIMBS = (  # pairs of limbs: (place on the spine, left and right)
+    ((0.46, [_leg(-0.7, side) for side in _SIDES]), (0.82, [_leg(0.75, side) for side in _SIDES])),
+    ((0.44, [_flipper(0.8, side) for side in _SIDES]), (0.8, [_flipper(1.15, s) for s in _SIDES])),
+)
+_HALF_FIN = plane([(0.14, 0), (0.06, 0.028), (-0.06, 0.09), (-0.13, 0.07), (-0.09, 0.0)])
+_FIN = np.concatenate([_HALF_FIN, _HALF_FIN[-2:0:-1].conj()])
 
 
 def grow(rng, label, class_names):
-    """Return a `Creature` of the class `class_names[label]`, an individual drawn from `rng`."""
-    chance = rng.random(8)
-    pattern = label if chance[0] < BODY_EVIDENCE else rng.integers(len(class_names))
-    tail = label if chance[1] < BODY_EVIDENCE else rng.integers(len(class_names))
-    skin = np.array(_SKINS[int(chance[2] * len(_SKINS))]) + rng.uniform(-14, 14, 3)
-    spine = _Spine(
-        bend=1.5 * (chance[3] - 0.5), wave=0.8 * (chance[4] - 0.5), girth=0.85 + 0.35 * chance[5]
-    )
+    """Draw an individual of the class `class_names[label]`.
 
-    body = Sketch()
-    _LIMBS[int(chance[6] * len(_LIMBS))](body, spine, tint(skin, -0.18), 2 * chance[7] - 1)
-    _tail_fin(body, spine, HEADS[class_names[tail]].colour)
-    body.polygon(spine.patch(0.0, 1.0), skin)
+    Returns:
+        The whole creature and, apart, its head: two `Sketch`es in the same frame.
+    """
+    chance = rng.random(12)
+    others = (chance[:2] * len(class_names)).astype(int)
+    pattern, tail = np.where(chance[2:4] < BODY_EVIDENCE, label, others)
+    skin = _SKINS[int(chance[4] * len(_SKINS))] + 28 * (chance[5:8] - 0.5)
+    bend, wave, girth, stride = rng.random(4)
+    spine = Spine(1.5 * (bend - 0.5), 0.8 * (wave - 0.5), 0.85 + 0.35 * girth)
+
+    creature = Sketch()
+    for along, pair in _LIMBS[int(chance[8] * len(_LIMBS))]:
+        direction, point = spine.place(along)
+        for limb, swing in zip(pair, (stride - 0.5, 0.5 - stride), strict=True):
+            turn = direction * np.exp(0.6j * swing)
+            creature.merge(limb, turn, point, colours=tint(skin, -0.2))
+    direction, point = spine.place(0.02)
+    tail_colour = HEADS[class_names[tail]].colour
+    fins = np.stack([_FIN, 0.6 * _FIN]) * direction + point
+    creature.polygons(fins, np.stack([tail_colour, tint(tail_colour, 0.3)]))
+    creature.polygons(spine.patch(0.0, 1.0), skin)
     marking = tint(skin, -0.58) if skin.mean() > 115 else tint(skin, 0.55)
-    PATTERNS[pattern % len(PATTERNS)](body, spine, marking, rng)
+    creature.polygons(PATTERNS[pattern % len(PATTERNS)](spine), marking)
 
     head = Sketch()
-    sketch = HEADS[class_names[label]].sketch(shift=rng.uniform(-0.15, 0.15))
-    head.merge(sketch, spine.matrix(1.0, _HEAD_RADIUS))
-    return Creature(body, head)
+    shift = round(0.3 * (chance[9] - 0.5), 2)
+    direction, point = spine.place(1.0)
+    head.merge(
+        HEADS[class_names[label]].sketch(shift), _HEAD_RADIUS * direction, point + 0.02 * direction
+    )
+    creature.merge(head)
+    return creature, head

@@ -8,14 +8,11 @@ import numpy as np
 
 from gc_net.datasets.base import DataError, Dataset, Split, Truth
 from gc_net.datasets.creatures.anatomy import grow
-from gc_net.datasets.creatures.canvas import composite, paint_layer, similarity
 from gc_net.datasets.creatures.heads import HEADS
 from gc_net.datasets.creatures.scenes import paint_scene
+from gc_net.datasets.creatures.view import View
 
 _SPLITS = ("train", "test")
-_EXTENT = (0.45, 0.85)  # longer side of a creature's box, relative to the image
-_MARGIN = 0.02  # of the image, kept free around it
-_SHORTEST = 0.72  # shorter side of an image, relative to the longer
 _MIN_IMAGE_SIZE = 32
 
 
@@ -60,16 +57,26 @@ class Creatures(Dataset):
         self.image_size = _integer("image_size", image_size, _MIN_IMAGE_SIZE)
         self.class_names = tuple(HEADS)[: self.num_classes]
 
+        counts = (self.num_train, self.num_test)
+        self._labels = {
+            name: self._balanced_labels(number, count)
+            for number, (name, count) in enumerate(zip(_SPLITS, counts, strict=True))
+        }
+
+    def _balanced_labels(self, split_number, count):
+        labels = np.arange(count, dtype=np.int32) % self.num_classes
+        return np.random.default_rng((self.seed, split_number)).permutation(labels)
+
     def split(self, name):
-        labels = self._labels(name)
+        _check_split(name)
         files = [
             f"{name}/{index:05d}-{self.class_names[label]}.png".encode()
-            for index, label in enumerate(labels)
+            for index, label in enumerate(self._labels[name])
         ]
         return Split(
             name=name,
             class_names=self.class_names,
-            labels=labels,
+            labels=self._labels[name],
             files=np.array(files),
             root="creatures",
             read=functools.partial(self._draw, name),
@@ -77,7 +84,8 @@ class Creatures(Dataset):
 
     @functools.cache  # noqa: B019 (a handful of datasets live as long as the process)
     def truth(self, name):
-        count = len(self._labels(name))
+        _check_split(name)
+        count = len(self._labels[name])
         boxes = np.empty((count, 4), np.float32)
         angles = np.empty(count, np.float32)
         for index in range(count):
@@ -93,57 +101,33 @@ class Creatures(Dataset):
 
     def mask(self, name, index):
         """Return the bool mask [H, W] of the creature in one image."""
-        creature, matrix, height, width = self._place(name, index)
-        return _cover((creature.body, creature.head), matrix, height, width)
+        view = self._view(name, index)
+        return view.mask(view.creature)
 
     def part_mask(self, name, index):
         """Return the bool mask [H, W] of the head, the part that carries the class."""
-        creature, matrix, height, width = self._place(name, index)
-        return _cover((creature.head,), matrix, height, width)
+        view = self._view(name, index)
+        return view.mask(view.head)
 
     def part_box(self, name, index):
         """Return the box [4] of the head, xyxy in pixels."""
         return tight_box(self.part_mask(name, index))
 
-    def _labels(self, name):
-        """Return balanced labels [N] in random order."""
-        split = _split_number(name)
-        count = (self.num_train, self.num_test)[split]
-        labels = np.arange(count, dtype=np.int32) % self.num_classes
-        return np.random.default_rng((self.seed, split)).permutation(labels)
+    def _rng(self, name, index, purpose):
+        return np.random.default_rng((self.seed, _SPLITS.index(name), index, purpose))
 
-    def _place(self, name, index):
-        """Return the creature of one image, its transform to pixels, and the image's size."""
-        labels = self._labels(name)
-        index = range(len(labels))[index]
-        rng = np.random.default_rng((self.seed, _split_number(name), index, 0))
-        creature = grow(rng, int(labels[index]), self.class_names)
-
-        side, ratio, angle, extent, *place = rng.random(6)
-        short = round(self.image_size * (_SHORTEST + (1 - _SHORTEST) * ratio))
-        sizes = ((self.image_size, self.image_size), (short, self.image_size),
-                 (self.image_size, short))  # fmt: skip
-        height, width = sizes[int(3 * side)]
-        size = np.array((width, height))
-
-        turn = similarity(1.0, 2 * np.pi * angle, mirror=bool(rng.integers(2)))
-        low, high = creature.bounds(turn)
-        scale = (_EXTENT[0] + (_EXTENT[1] - _EXTENT[0]) * extent) / np.max((high - low) / size)
-        free = size * (1 - 2 * _MARGIN) - scale * (high - low)
-        matrix = scale * turn
-        matrix[:, 2] = size * _MARGIN + free * place - scale * low
-        return creature, matrix, height, width
+    def _view(self, name, index):
+        index = range(len(self._labels[name]))[index]  # negative ones count from the end
+        rng = self._rng(name, index, 0)
+        creature, head = grow(rng, int(self._labels[name][index]), self.class_names)
+        return View.random(rng, creature, head, self.image_size)
 
     def _draw(self, name, index):
-        creature, matrix, height, width = self._place(name, index)
-        index = range(len(self._labels(name)))[index]
-        rng = np.random.default_rng((self.seed, _split_number(name), index, 1))
-        towards = -np.pi / 2 + rng.uniform(-0.9, 0.9)
-        light = (float(np.cos(towards)), float(np.sin(towards)))
-        image = paint_scene(rng, height, width, light)
-        layer = paint_layer((creature.body, creature.head), matrix, height, width)
-        composite(image, layer, light, relief=0.06 * np.hypot(matrix[0, 0], matrix[1, 0]))
-        return np.clip(image, 0, 255).astype(np.uint8)
+        index = range(len(self._labels[name]))[index]
+        view = self._view(name, index)
+        rng = self._rng(name, index, 1)
+        light = np.exp(1j * rng.uniform(-0.8, -0.2) * np.pi)
+        return view.draw(paint_scene(rng, view.height, view.width, light), light)
 
 
 def tight_box(mask):
@@ -159,14 +143,9 @@ def main_axis(mask):
     return angle if angle > -np.pi / 2 else np.pi / 2
 
 
-def _cover(sketches, matrix, height, width):
-    return paint_layer(sketches, matrix, height, width, channels=1) >= 128
-
-
-def _split_number(name):
+def _check_split(name):
     if name not in _SPLITS:
         raise DataError(f"Unknown split {name!r} of the dataset 'creatures'. Known: train, test.")
-    return _SPLITS.index(name)
 
 
 def _integer(name, value, low, high=None):

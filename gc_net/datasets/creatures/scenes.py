@@ -1,6 +1,6 @@
 """Where creatures live: textured ground, and things lying on it that say nothing of the class.
 
-A scene is a palette, what grows on its ground, and what lies there. Coordinates are in units of
+A scene is a palette, what covers its ground, and what lies there. Coordinates are in units of
 the image's longer side.
 """
 
@@ -9,136 +9,135 @@ import dataclasses
 import cv2
 import numpy as np
 
-from gc_net.datasets.creatures.canvas import Sketch, composite, paint_layer, tint
+from gc_net.datasets.creatures.canvas import (
+    CIRCLE,
+    Sketch,
+    composite,
+    multiply,
+    paint_layer,
+    plane,
+    tint,
+)
 from gc_net.datasets.creatures.heads import HEADS
 
-_CLASS_COLOURS = np.array([head.colour for head in HEADS.values()], np.float64)
+_CLASS_COLOURS = tuple(head.colour for head in HEADS.values())
 
 
-def _template(angles, radii):
-    return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=-1)
+def _flat(template, height):
+    return template.real + 1j * height * template.imag
 
 
-_TURN = np.linspace(0, 2 * np.pi, 16, endpoint=False)
-_ROUND = _template(_TURN, 1.0)
-_STONE = _template(_TURN, 1 + 0.1 * np.sin(2 * _TURN + 1) + 0.07 * np.sin(3 * _TURN))
-_BLADE = np.array([(0, -0.045), (0.5, -0.04), (1, 0), (0.5, 0.04), (0, 0.045)])
-_LEAF = np.array(
-    [(-1, 0), (-0.6, -0.3), (0, -0.42), (0.6, -0.25), (1.05, 0), (0.6, 0.25),
-     (0, 0.42), (-0.6, 0.3)]
-)  # fmt: skip
-_RIB = np.array([(-1.3, -0.04), (0.9, -0.015), (0.9, 0.015), (-1.3, 0.04)])
-_PAD = _template(np.linspace(0.25, 2 * np.pi - 0.25, 20), 1.0)
-_PAD = np.concatenate([_PAD, [(0.1, 0)]])
-_FLOWER_TURN = np.linspace(0, 2 * np.pi, 30, endpoint=False)
-_FLOWER = _template(_FLOWER_TURN, 0.68 + 0.32 * np.cos(5 * _FLOWER_TURN))
-_ARM_TURN = np.linspace(0, 2 * np.pi, 20, endpoint=False)
-_STARFISH = _template(_ARM_TURN, np.resize((1.0, 0.62, 0.4, 0.62), 20))
-_RIPPLE = np.concatenate(
-    [_template(np.linspace(-1.1, 1.1, 9), 1.0), _template(np.linspace(1.1, -1.1, 9), 0.94)]
-)
+_TURN = np.linspace(0, 2 * np.pi, 30, endpoint=False)
+_CORNERS = np.exp(1j * np.arange(6) * (np.pi / 3))
+_STONE = CIRCLE * (1 + 0.1 * np.cos(2 * np.angle(CIRCLE) + 1) + 0.07 * np.sin(3 * np.angle(CIRCLE)))
+_BLADE = plane([(0, -0.045), (0.5, -0.04), (1, 0), (0.5, 0.04), (0, 0.045)])
+_HALF_LEAF = plane([(-1, 0), (-0.6, 0.3), (0, 0.42), (0.6, 0.25), (1.05, 0)])
+_LEAF = np.concatenate([_HALF_LEAF, _HALF_LEAF[-2:0:-1].conj()])
+_RIB = plane([(-1.3, -0.04), (0.9, -0.015), (0.9, 0.015), (-1.3, 0.04)])
+_PAD = np.append(np.exp(1j * np.linspace(0.25, 2 * np.pi - 0.25, 20)), 0.1)
+_FLOWER = (0.68 + 0.32 * np.cos(5 * _TURN)) * np.exp(1j * _TURN)
+_STARFISH = np.resize((1.0, 0.62, 0.4, 0.62), 20) * np.exp(1j * np.arange(20) * (np.pi / 10))
+_ARC = np.exp(1j * np.linspace(-1.1, 1.1, 9))
+_RIPPLE = _flat(np.concatenate([_ARC, 0.94 * _ARC[::-1]]) * 1j, 0.35)
 
 
-class _Ground:
+class _Scatter:
     """Random places, sizes, turns and colours for `count` copies of something."""
 
-    def __init__(self, rng, extent, count, low, high, colours, spread=16.0):
-        uniform = rng.random((count, 7))
-        self.centres = uniform[:, :2] * extent
-        self.sizes = low + (high - low) * uniform[:, 2]
-        self.angles = uniform[:, 3] * (2 * np.pi)
-        colours = np.asarray(colours, np.float64)
-        picked = colours[(uniform[:, 4] * len(colours)).astype(int)]
-        self.colours = picked + spread * (2 * uniform[:, 4:7] - 1)
+    def __init__(self, rng, extent, count, low, high, colours, spread=16.0, turns=(-np.pi, np.pi)):
+        uniform = rng.random((7, count))
+        self.places = plane(uniform[:2].T * extent)[:, None]
+        sizes = low + (high - low) * uniform[2]
+        turns = turns[0] + (turns[1] - turns[0]) * uniform[3]
+        self.scales = (sizes * np.exp(1j * turns))[:, None]
+        colours = np.array(colours, np.float64)[(uniform[4] * len(colours)).astype(int)]
+        self.colours = colours + (2 * spread) * (uniform[4:].T - 0.5)
 
-    def add(self, sketch, template, scale=1.0, shade=0.0, shift=(0.0, 0.0)):
-        colours = tint(self.colours, shade)  # a copy: the colours may change before painting
-        centres = self.centres + np.asarray(shift) * self.sizes[:, None]
-        sizes = self.sizes[:, None] * np.broadcast_to(scale, (2,))
-        sketch.scatter(template, centres, sizes, self.angles, colours)
+    def add(self, sketch, template, shade=0.0, colour=None):
+        points = self.scales * template + self.places
+        colours = self.colours if colour is None else colour
+        sketch.polygons(points, tint(colours, shade) if shade else colours)
 
 
 def _grass(sketch, rng, extent, colours):
-    blades = _Ground(rng, extent, 70, 0.07, 0.17, colours)
-    blades.angles = -np.pi / 2 + 1.1 * (blades.angles / np.pi - 1)  # they grow upwards
-    blades.add(sketch, _BLADE)
+    upwards = (-np.pi / 2 - 1.1, -np.pi / 2 + 1.1)
+    _Scatter(rng, extent, 44, 0.08, 0.18, colours, turns=upwards).add(sketch, _BLADE)
 
 
 def _speckles(sketch, rng, extent, colours):
-    _Ground(rng, extent, 60, 0.003, 0.011, colours).add(sketch, _ROUND)
+    _Scatter(rng, extent, 24, 0.004, 0.011, colours).add(sketch, _CORNERS)
 
 
 def _ripples(sketch, rng, extent, colours):
-    ripples = _Ground(rng, extent, 16, 0.04, 0.2, colours, spread=5)
-    ripples.angles = np.pi / 2 + 0.5 * (ripples.angles / np.pi - 1)
-    ripples.add(sketch, _RIPPLE, scale=(0.35, 1.0))
+    ripples = _Scatter(rng, extent, 18, 0.04, 0.2, colours, spread=5, turns=(-0.4, 0.4))
+    ripples.add(sketch, _RIPPLE)
 
 
 def _litter(sketch, rng, extent, colours):
-    leaves = _Ground(rng, extent, 34, 0.025, 0.06, colours)
+    leaves = _Scatter(rng, extent, 22, 0.025, 0.06, colours)
     leaves.add(sketch, _LEAF)
     leaves.add(sketch, _RIB, shade=-0.35)
 
 
 def _lichen(sketch, rng, extent, colours):
-    patches = _Ground(rng, extent, 18, 0.015, 0.06, colours, spread=8)
+    patches = _Scatter(rng, extent, 12, 0.015, 0.06, colours, spread=8)
     patches.add(sketch, _FLOWER)
-    patches.add(sketch, _FLOWER, scale=0.6, shade=0.25)
+    patches.add(sketch, 0.6 * _FLOWER, shade=0.25)
 
 
 def _stones(sketch, rng, extent):
     greys = ((150, 144, 136), (120, 116, 118), (176, 160, 140), (98, 100, 108), (196, 188, 176))
-    stones = _Ground(rng, extent, 5, 0.025, 0.09, greys)
-    stones.add(sketch, _STONE, scale=(1.0, 0.72))
-    stones.add(sketch, _STONE, scale=(0.55, 0.35), shade=0.22, shift=(-0.15, -0.2))
+    stones = _Scatter(rng, extent, 5, 0.025, 0.09, greys)
+    stones.add(sketch, _flat(_STONE, 0.72))
+    stones.add(sketch, _flat(0.55 * _STONE, 0.64), shade=0.15)
 
 
 def _leaves(sketch, rng, extent):
-    leaves = _Ground(rng, extent, 5, 0.05, 0.1, ((96, 140, 60), (190, 120, 44), (160, 70, 40)))
+    colours = ((96, 140, 60), (190, 120, 44), (160, 70, 40))
+    leaves = _Scatter(rng, extent, 5, 0.05, 0.1, colours)
     leaves.add(sketch, _LEAF)
     leaves.add(sketch, _RIB, shade=-0.35)
 
 
 def _pads(sketch, rng, extent):
-    pads = _Ground(rng, extent, 5, 0.05, 0.11, ((86, 146, 78), (112, 164, 84), (70, 122, 84)))
+    colours = ((86, 146, 78), (112, 164, 84), (70, 122, 84))
+    pads = _Scatter(rng, extent, 5, 0.05, 0.11, colours)
     pads.add(sketch, _PAD)
-    pads.add(sketch, _PAD, scale=0.72, shade=0.14)
+    pads.add(sketch, 0.72 * _PAD, shade=0.14)
 
 
 def _flowers(sketch, rng, extent):
-    flowers = _Ground(rng, extent, 6, 0.022, 0.045, _CLASS_COLOURS)
+    flowers = _Scatter(rng, extent, 6, 0.022, 0.045, _CLASS_COLOURS)
     flowers.add(sketch, _FLOWER)
-    flowers.add(sketch, _FLOWER, scale=0.6, shade=0.4)
-    flowers.colours[:] = (252, 214, 84)
-    flowers.add(sketch, _ROUND, scale=0.26)
+    flowers.add(sketch, 0.6 * _FLOWER, shade=0.4)
+    flowers.add(sketch, 0.26 * _CORNERS, colour=(252, 214, 84))
 
 
 def _mushrooms(sketch, rng, extent):
-    caps = _Ground(rng, extent, 3, 0.03, 0.06, _CLASS_COLOURS)
-    caps.add(sketch, _ROUND)
-    caps.colours[:] = (250, 244, 230)
-    for shift in ((0.1, -0.45), (-0.45, 0.1), (0.4, 0.3), (-0.15, 0.55)):
-        caps.add(sketch, _ROUND, scale=0.17, shift=shift)
+    caps = _Scatter(rng, extent, 3, 0.03, 0.06, _CLASS_COLOURS)
+    caps.add(sketch, CIRCLE)
+    for place in (0.1 - 0.45j, -0.45 + 0.1j, 0.4 + 0.3j, -0.15 + 0.55j):
+        caps.add(sketch, 0.17 * CIRCLE + place, colour=(250, 244, 230))
 
 
 def _starfish(sketch, rng, extent):
-    stars = _Ground(rng, extent, 3, 0.04, 0.075, _CLASS_COLOURS)
+    stars = _Scatter(rng, extent, 3, 0.04, 0.075, _CLASS_COLOURS)
     stars.add(sketch, _STARFISH)
-    stars.add(sketch, _STARFISH, scale=0.55, shade=0.3)
+    stars.add(sketch, 0.55 * _STARFISH, shade=0.3)
 
 
 def _sticks(sketch, rng, extent):
     """Elongated like a creature, so that being long does not give one away."""
-    sticks = _Ground(rng, extent, 2, 0.14, 0.26, ((112, 84, 60), (140, 112, 80), (88, 70, 58)))
-    sticks.add(sketch, _STONE, scale=(1.0, 0.09))
-    sticks.add(sketch, _STONE, scale=(0.8, 0.03), shade=0.25)
+    sticks = _Scatter(rng, extent, 2, 0.14, 0.26, ((112, 84, 60), (140, 112, 80), (88, 70, 58)))
+    sticks.add(sketch, _flat(_STONE, 0.09))
+    sticks.add(sketch, _flat(0.8 * _STONE, 0.04), shade=0.25)
 
 
 def _feathers(sketch, rng, extent):
     """Elongated, and in the colours of the classes: colour alone is no proof either."""
-    feathers = _Ground(rng, extent, 2, 0.07, 0.13, _CLASS_COLOURS)
-    feathers.add(sketch, _LEAF, scale=(1.0, 0.62))
-    feathers.add(sketch, _LEAF, scale=(0.7, 0.3), shade=0.35)
+    feathers = _Scatter(rng, extent, 2, 0.07, 0.13, _CLASS_COLOURS)
+    feathers.add(sketch, _flat(_LEAF, 0.62))
+    feathers.add(sketch, _flat(0.7 * _LEAF, 0.4), shade=0.35)
     feathers.add(sketch, _RIB, shade=-0.4)
 
 
@@ -181,42 +180,41 @@ SCENES = {
 }  # fmt: skip
 
 
+def _colour_table(ramp):
+    stops = np.linspace(0, 255, len(ramp))
+    channels = [np.interp(np.arange(256), stops, channel) for channel in zip(*ramp, strict=True)]
+    return np.stack(channels, axis=-1).astype(np.uint8)[:, None]  # [256, 1, 3]
+
+
+_TABLES = [_colour_table(scene.ramp) for scene in SCENES.values()]
+
+
 def _noise(rng, height, width):
-    """Return smooth noise in 0–1, float32 [height, width]: four octaves of random hills."""
+    """Return smooth noise, uint8 [height, width]: four octaves of random hills."""
     total = np.zeros((height, width), np.float32)
     for cells, weight in ((3, 1.0), (7, 0.6), (18, 0.35), (48, 0.22)):
-        hills = rng.random((cells, cells), np.float32)
-        total += weight * cv2.resize(hills, (width, height), interpolation=cv2.INTER_CUBIC)
-    low, high, _, _ = cv2.minMaxLoc(total)
-    return (total - low) * (1 / (high - low))
+        hills = rng.random((cells, cells), np.float32) * np.float32(weight)
+        total += cv2.resize(hills, (width, height), interpolation=cv2.INTER_LINEAR)
+    return cv2.normalize(total, None, 0, 255, cv2.NORM_MINMAX, cv2.CV_8U)
 
 
 def paint_scene(rng, height, width, light):
-    """Return an empty scene, float32 [height, width, 3] RGB."""
-    scene = tuple(SCENES.values())[rng.integers(len(SCENES))]
+    """Return an empty scene, uint8 [height, width, 3] RGB, lit from `light` (complex)."""
+    number = rng.integers(len(SCENES))
+    scene = tuple(SCENES.values())[number]
     size = max(height, width)
     extent = np.array((width, height)) / size
-    matrix = np.array([[size, 0.0, 0.0], [0.0, size, 0.0]])
 
-    level = (255 * _noise(rng, height, width)).astype(np.uint8)
-    stops = np.linspace(0, 255, len(scene.ramp))
-    colours = [
-        np.interp(np.arange(256), stops, channel) for channel in zip(*scene.ramp, strict=True)
-    ]
-    table = np.stack(colours, axis=-1).astype(np.uint8)
-    image = table[level]
-    cover = Sketch()
-    for grow in scene.cover:
-        grow(cover, rng, extent, scene.cover_colours)
-    cover.paint(image, matrix)
-
-    # Brighter towards the light, by up to a fifth.
-    x = np.linspace(-0.5, 0.5, width, dtype=np.float32)
-    y = np.linspace(-0.5, 0.5, height, dtype=np.float32)
-    glow = 0.96 + 0.22 * (x * light[0] + (y * light[1])[:, None])
-    image = image * glow[..., None].astype(np.float32)
-
-    things = Sketch()
+    image = cv2.applyColorMap(_noise(rng, height, width), _TABLES[number])
+    cover, things = Sketch(), Sketch()
+    for spread in scene.cover:
+        spread(cover, rng, extent, scene.cover_colours)
     for lay in scene.things:
         lay(things, rng, extent)
-    return composite(image, paint_layer([things], matrix, height, width), light, relief=size / 40)
+    cover.paint(image, size)
+
+    x = np.linspace(-28, 28, width) * light.real
+    y = np.linspace(-28, 28, height) * light.imag
+    glow = (y[:, None] + (x + 215)).astype(np.uint8)  # brighter towards the light
+    image = multiply(image, glow, one=225)
+    return composite(image, paint_layer(things, size, 0.0, height, width), light, size / 40)
