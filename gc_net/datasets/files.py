@@ -1,25 +1,13 @@
-"""What datasets made of image files share: naming places, joining boxes, reading by index."""
+"""What datasets made of image files share: making splits, joining boxes, naming places."""
 
 import os
 
 import numpy as np
 
 from gc_net.datasets.base import DataError, Split, Truth
+from gc_net.datasets.images import FileReader
 
 SPLIT_NAMES = ("train", "test")
-
-
-class FileReader:
-    """Function of an index to the image of that index; decodes nothing until it is called."""
-
-    def __init__(self, root, files):
-        self.root = root
-        self.files = files
-
-    def __call__(self, index):
-        from gc_net.datasets.images import read_image
-
-        return read_image(os.path.join(self.root, os.fsdecode(self.files[index])))
 
 
 def file_split(name, class_names, labels, files, root):

@@ -1,0 +1,41 @@
+"""Boxes for evaluation from the files that annotation tools write.
+
+A reader is a function of a path to a list of `Record`s; adding a format is adding a file here and
+a line below.
+"""
+
+import os
+
+from gc_net.datasets.base import DataError
+from gc_net.registry import Registry
+
+FORMATS = Registry(
+    "annotation format",
+    {
+        "coco": "gc_net.datasets.annotations.coco:read",
+        "voc": "gc_net.datasets.annotations.voc:read",
+        "csv": "gc_net.datasets.annotations.table:read",
+    },
+)
+
+_FORMAT_OF_SUFFIX = {".json": "coco", ".xml": "voc", ".csv": "csv"}
+
+
+def format_of(path):
+    """Return the name of the format of `path`: a folder holds VOC XMLs, a file tells by suffix."""
+    if os.path.isdir(path):
+        return "voc"
+    if not os.path.exists(path):
+        raise DataError(f"The box file {path} does not exist.")
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix not in _FORMAT_OF_SUFFIX:
+        raise DataError(
+            f"The box file {path} ends in {suffix!r}. Expected a COCO .json, a .csv, or a folder "
+            "of Pascal VOC .xml files."
+        )
+    return _FORMAT_OF_SUFFIX[suffix]
+
+
+def read_boxes(path):
+    """Return the `Record`s in a COCO JSON, a CSV, or a folder of VOC XMLs."""
+    return FORMATS.get(format_of(path))(path)

@@ -1,0 +1,80 @@
+"""Pascal VOC: a folder of XML files, one an image, of any nesting.
+
+VOC counts pixels from 1 and includes the last one, so that the box of a whole image is
+1, 1, width, height: its left and top edge lie at xmin − 1 and ymin − 1. Many tools write the same
+files counting from 0. A 0 cannot occur in VOC's own counting, so if one box of the folder has one,
+all are taken as edges counted from 0, unchanged.
+"""
+
+import os
+from xml.etree import ElementTree
+
+from gc_net.datasets.annotations.record import Record, make_box, make_corners
+from gc_net.datasets.base import DataError
+
+_CORNERS = ("xmin", "ymin", "xmax", "ymax")
+
+
+def read(path):
+    """Return the `Record`s of the XML files below the folder `path`, or of one XML file."""
+    found = []
+    for xml in [path] if os.path.isfile(path) else _xml_files(path):
+        file, objects = read_file(xml)
+        folder = "" if xml == path else os.path.relpath(os.path.dirname(xml), path)
+        # Where images share names, the XML's own folder tells which one is meant.
+        mirrored = "" if folder in ("", ".") else f"{folder.replace(os.sep, '/')}/{file}"
+        files = (mirrored, file) if mirrored else (file,)
+        found.extend((place, files, label, corners) for place, label, corners in objects)
+    first = 0 if any(min(corners[:2]) < 1 for *_, corners in found) else 1
+    return [
+        Record(place, files, make_box(place, x1 - first, y1 - first, x2, y2), label)
+        for place, files, label, (x1, y1, x2, y2) in found
+    ]
+
+
+def read_file(path):
+    """Return one XML's image name and its `(place, label, corners)`, the corners as written.
+
+    The image's name is `<filename>`, or the XML's own without its suffix.
+    """
+    root = _parse(path)
+    file = (root.findtext("filename") or "").strip()
+    objects = []
+    for number, element in enumerate(root.iter("object"), start=1):
+        place = f"{path}, object {number}"
+        label = (element.findtext("name") or "").strip() or None
+        corners = [element.findtext(f"bndbox/{corner}") for corner in _CORNERS]
+        objects.append((place, label, make_corners(place, *corners)))
+    return file or os.path.splitext(os.path.basename(path))[0], objects
+
+
+class _Builder(ElementTree.TreeBuilder):
+    """Refuses document types, the only way for an XML to define entities that explode."""
+
+    def doctype(self, name, pubid, system):
+        raise DataError("it has a DOCTYPE, which annotations do not need")
+
+
+def _parse(path):
+    parser = ElementTree.XMLParser(target=_Builder())
+    try:
+        with open(path, "rb") as file:
+            return ElementTree.parse(file, parser).getroot()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ElementTree.ParseError, DataError, ValueError, LookupError) as error:
+        raise DataError(f"{path} is not a VOC annotation: {error}.") from error
+
+
+def _xml_files(folder):
+    found = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found.extend(
+            os.path.join(parent, name)
+            for name in names
+            if name.lower().endswith(".xml") and not name.startswith(".")
+        )
+    if not found:
+        raise DataError(f"{folder} holds no .xml files.")
+    return sorted(found)
