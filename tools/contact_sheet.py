@@ -1,0 +1,43 @@
+r"""Draw images of a dataset in a grid, with boxes, outlines and main axes where they are known.
+
+python -m tools.contact_sheet --dataset=creatures --output=sheet.png
+python -m tools.contact_sheet --dataset=folder --data_dir=my_photos --count=40 --output=sheet.jpg
+"""
+
+from absl import app, flags
+
+from gc_net.datasets import DATASETS
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_enum("dataset", "creatures", list(DATASETS), "Which dataset.")
+flags.DEFINE_string("data_dir", None, "Where its files are; the creatures have none.")
+flags.DEFINE_string("output", "sheet.png", "Image file to write: .png or .jpg.")
+flags.DEFINE_enum("split", "test", ["train", "test"], "Which part of the dataset.")
+flags.DEFINE_integer("count", 20, "How many images, spread evenly over the split.", lower_bound=1)
+flags.DEFINE_integer("columns", 5, "How many in a row.", lower_bound=1)
+flags.DEFINE_integer("cell", 224, "Longer side of each on the sheet, in pixels.", lower_bound=16)
+flags.DEFINE_integer("seed", 0, "Seed of the dataset.", lower_bound=0)
+flags.DEFINE_bool("truth", True, "Draw boxes, outlines and axes where they are known.")
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    from gc_net import datasets
+    from gc_net.datasets.sheet import save_sheet
+
+    dataset = datasets.get(FLAGS.dataset, data_dir=FLAGS.data_dir, seed=FLAGS.seed)
+    count = save_sheet(
+        FLAGS.output,
+        dataset.split(FLAGS.split),
+        dataset.truth(FLAGS.split) if FLAGS.truth else None,
+        count=FLAGS.count,
+        columns=FLAGS.columns,
+        cell=FLAGS.cell,
+    )
+    print(f"Wrote {count} images to {FLAGS.output}.")
+
+
+if __name__ == "__main__":
+    app.run(main)
