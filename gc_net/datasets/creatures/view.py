@@ -6,7 +6,7 @@ import numpy as np
 
 from gc_net.datasets.creatures.canvas import Sketch, composite, paint_layer, plane
 
-_EXTENT = (0.45, 0.85)  # longer side of a creature's box, relative to the image
+_EXTENT = (0.55, 0.9)  # longer side of a creature's box, relative to the image
 _MARGIN = 0.02  # of the image, kept free around it
 _SHORTEST = 0.72  # shorter side of an image, relative to the longer
 _RELIEF = 0.06  # roundness, relative to the length of a creature
