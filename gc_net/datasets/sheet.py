@@ -108,13 +108,15 @@ def save_sheet(path, split, truth=None, count=20, columns=5, cell=224):
     Returns:
         How many images are on it.
     """
-    indices = _spread(split.labels, count)
-    sheet = contact_sheet(split, truth, indices, columns, cell)
-    done, data = cv2.imencode(os.path.splitext(path)[1] or ".png", sheet[..., ::-1])
-    if not done:
+    suffix = os.path.splitext(path)[1]
+    if not suffix or not cv2.haveImageWriter(suffix):
         raise ValueError(
             f"Cannot write an image as {path!r}. Use a name that ends in .png or .jpg."
         )
+    indices = _spread(split.labels, count)
+    sheet = contact_sheet(split, truth, indices, columns, cell)
+    options = [cv2.IMWRITE_PNG_COMPRESSION, 9] if suffix.lower() == ".png" else []
+    _, data = cv2.imencode(suffix, sheet[..., ::-1], options)
     temporary = f"{path}.{os.getpid()}.partial"
     with open(temporary, "wb") as file:
         file.write(data.tobytes())

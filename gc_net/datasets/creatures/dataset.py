@@ -23,8 +23,9 @@ class Creatures(Dataset):
     `anatomy.BODY_EVIDENCE`). So a class activation map finds the head, and a good localizer the
     whole. Box, mask and angle of each creature are exact.
 
-    An image depends on `(seed, split, index)` alone: it is drawn when it is read, in any order,
-    and the same each time. Two thirds of the images are not square.
+    An image depends on `(seed, split, index)` alone (and on `num_classes` and `image_size`): it is
+    drawn when it is read, in any order, the same each time, and stays when the split grows. Two
+    thirds of the images are not square.
 
     Args:
         data_dir: Must be None: nothing is read from disk.
@@ -62,10 +63,14 @@ class Creatures(Dataset):
             name: self._balanced_labels(number, count)
             for number, (name, count) in enumerate(zip(_SPLITS, counts, strict=True))
         }
+        self._truths = {}
 
     def _balanced_labels(self, split_number, count):
-        labels = np.arange(count, dtype=np.int32) % self.num_classes
-        return np.random.default_rng((self.seed, split_number)).permutation(labels)
+        """Return labels [count]: all classes in random order, again and again."""
+        rounds = -(-count // self.num_classes)
+        labels = np.tile(np.arange(self.num_classes, dtype=np.int32), (rounds, 1))
+        rng = np.random.default_rng((self.seed, split_number))
+        return rng.permuted(labels, axis=1).ravel()[:count]
 
     def split(self, name):
         _check_split(name)
@@ -82,9 +87,13 @@ class Creatures(Dataset):
             read=functools.partial(self._draw, name),
         )
 
-    @functools.cache  # noqa: B019 (a handful of datasets live as long as the process)
     def truth(self, name):
         _check_split(name)
+        if name not in self._truths:
+            self._truths[name] = self._measure(name)
+        return self._truths[name]
+
+    def _measure(self, name):
         count = len(self._labels[name])
         boxes = np.empty((count, 4), np.float32)
         angles = np.empty(count, np.float32)
