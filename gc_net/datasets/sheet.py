@@ -9,13 +9,14 @@ _RED, _BLACK, _WHITE = (224, 32, 32), (0, 0, 0), (255, 255, 255)
 _INK, _PAPER = (32, 32, 36), (255, 255, 255)
 _GAP = 10  # pixels between cells
 _TEXT_HEIGHT = 26
+_DASH = 5
 _FONT, _FONT_SCALE = cv2.FONT_HERSHEY_SIMPLEX, 0.5
 
 
 def contact_sheet(split, truth=None, indices=None, columns=5, cell=224):
     """Draw images in a grid, each above its class name.
 
-    Where the truth is known: boxes in red, the outline of the mask in black and white, and the
+    Where the truth is known: boxes in red, the outline of the mask in black and white dashes, and the
     main axis as a white line with a dot at each end.
 
     Args:
@@ -70,8 +71,11 @@ def _picture(split, truth, index, cell):
         smooth = cv2.resize(mask, size, interpolation=cv2.INTER_LINEAR)
         inside = (cv2.GaussianBlur(smooth, (0, 0), 1.2) > 0.5).astype(np.uint8)
         outlines, _ = cv2.findContours(inside, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-        cv2.drawContours(picture, outlines, -1, _BLACK, 2, cv2.LINE_AA)
         cv2.drawContours(picture, outlines, -1, _WHITE, 1, cv2.LINE_AA)
+        for outline in outlines:  # black dashes on white: seen on any ground, and thin
+            for start in range(0, len(outline), 2 * _DASH):
+                dash = outline[start : start + _DASH]
+                cv2.polylines(picture, [dash], False, _BLACK, 1, cv2.LINE_AA)
         if truth.angles is not None:
             _draw_axis(picture, truth.mask(index), truth.angles[index], factors)
     for box in truth.boxes_of(index):
@@ -90,7 +94,7 @@ def _draw_axis(picture, mask, angle, factors):
     start, end = np.rint((ends * factors - 0.5) * 16).astype(int).tolist()
     cv2.line(picture, start, end, _WHITE, 1, cv2.LINE_AA, 4)
     for point in (start, end):
-        cv2.circle(picture, point, 40, _WHITE, cv2.FILLED, cv2.LINE_AA, 4)
+        cv2.circle(picture, point, 34, _WHITE, cv2.FILLED, cv2.LINE_AA, 4)
 
 
 def _write(sheet, text, left, top, width):
