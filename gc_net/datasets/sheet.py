@@ -16,8 +16,8 @@ _FONT, _FONT_SCALE = cv2.FONT_HERSHEY_SIMPLEX, 0.5
 def contact_sheet(split, truth=None, indices=None, columns=5, cell=224):
     """Draw images in a grid, each above its class name.
 
-    Where the truth is known: boxes in red, the outline of the mask in black and white dashes, and the
-    main axis as a white line with a dot at each end.
+    Where the truth is known: boxes in red, the outline of the mask in black and white dashes, and
+    the main axis as a white line with a dot at each end.
 
     Args:
         split: A `Split`.
