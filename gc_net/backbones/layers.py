@@ -1,0 +1,38 @@
+"""Pieces that more than one backbone is built from."""
+
+import keras
+
+
+def normalizer(mean, std):
+    """Return a layer (x − mean) / std; both on the scale 0–255, per channel or one for all.
+
+    Interpolated pixels keep their precision under `mixed_bfloat16`: float32 is used throughout.
+    """
+    if isinstance(mean, (list, tuple)):
+        scale = [1.0 / deviation for deviation in std]
+        offset = [-centre / deviation for centre, deviation in zip(mean, std, strict=True)]
+    else:
+        scale, offset = 1.0 / std, -mean / std
+    return keras.layers.Rescaling(scale, offset, dtype="float32", name="normalizer")
+
+
+def outputs(num_outputs):
+    """Return the last layer of a head: `num_outputs` raw values in float32.
+
+    A narrow initial spread has a fresh classifier start undecided, and a fresh detector in the
+    middle of the image.
+    """
+    return keras.layers.Dense(
+        num_outputs,
+        kernel_initializer=keras.initializers.RandomNormal(stddev=0.01),
+        dtype="float32",
+        name="outputs",
+    )
+
+
+def pooled_head(num_outputs, feature_shape, dropout, name):
+    """Return a head: average over all positions, dropout, outputs."""
+    inputs = keras.Input(tuple(feature_shape), name="features")
+    x = keras.layers.GlobalAveragePooling2D(name="pool")(inputs)  # [B, C]
+    x = keras.layers.Dropout(dropout, name="dropout")(x)
+    return keras.Model(inputs, outputs(num_outputs)(x), name=name)

