@@ -28,7 +28,9 @@ class ModelGenerator(keras.layers.Layer):
     """
 
     def __init__(self, shape, image_size, epsilon=0.1, grid="centers", name="generator", **kwargs):
-        super().__init__(name=name, **kwargs)
+        # Coefficients stay float32 under mixed precision: bfloat16 knows only 256 positions, and
+        # φ spans many orders of magnitude.
+        super().__init__(name=name, **{"dtype": "float32", **kwargs})
         if not epsilon > 0:
             raise ValueError(f"`epsilon` must be positive. Received: epsilon={epsilon}")
         self.shape = shapes.get(shape)
@@ -51,8 +53,7 @@ class ModelGenerator(keras.layers.Layer):
     def call(self, coefficients, image_size=None):
         height, width = image_size or self.image_size
         x, y = pixel_grid(height, width, self.grid)
-        # In float32 throughout: φ spans many orders of magnitude.
-        level = self.shape.level_set(ops.cast(coefficients, "float32"), x, y)
+        level = self.shape.level_set(coefficients, x, y)
         return (0.5 - ops.arctan(level / self.epsilon) / math.pi)[..., None]  # [B, H, W, 1]
 
     def get_config(self):

@@ -1,0 +1,68 @@
+"""The learning-driven generator: a network that turns coefficients into masks."""
+
+import os
+
+import keras
+from keras import ops
+
+from gc_net import shapes
+from gc_net.generators import networks
+from gc_net.weights import load_weights_npz
+
+
+WEIGHTS = os.path.join(os.path.dirname(__file__), "weights")
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
+class LearnedGenerator(keras.Model):
+    """Masks from a transposed-convolution network that was trained on rendered shapes.
+
+    Args:
+        shape: Name of a shape, or a `Shape`.
+        image_size: Height and width of the masks; an integer, or a pair (height, width).
+        network: `"paper"` for the paper's 660k-parameter network, or another of
+            `gc_net.generators.networks.NETWORKS`.
+        weights: `"shipped"`, a path to an `.npz` file, or `None` for initial values.
+
+    Example:
+        generator = LearnedGenerator("rotated_ellipse", image_size=224)
+        masks = generator(coefficients)  # [B, 224, 224, 1]
+    """
+
+    def __init__(
+        self,
+        shape,
+        image_size=224,
+        network="paper",
+        weights="shipped",
+        name="generator",
+        **kwargs,
+    ):
+        # Coefficients stay float32 under mixed precision: bfloat16 knows only 256 positions.
+        super().__init__(name=name, **{"dtype": "float32", **kwargs})
+        self.shape = shapes.get(shape)
+        self.image_size = tuple(image_size) if hasattr(image_size, "__len__") else (image_size,) * 2
+        self.network_name = network
+        self.network = networks.NETWORKS.get(network)(self.shape.num_coefficients)
+        if weights is not None:
+            if weights == "shipped":
+                weights = os.path.join(WEIGHTS, f"{self.shape.name}_{network}.npz")
+            load_weights_npz(weights, self.network)
+        self.built = True
+
+    def call(self, coefficients, training=False, image_size=None):
+        # Centred inputs ease the training of the first, linear layer.
+        unit = self.shape.to_unit(coefficients)
+        size = image_size or self.image_size
+        logits = self.network(2.0 * unit - 1.0, image_size=size, training=training)
+        return ops.sigmoid(ops.cast(logits, "float32"))  # [B, H, W, 1]
+
+    def get_config(self):
+        return {
+            "shape": self.shape.name,
+            "image_size": self.image_size,
+            "network": self.network_name,
+            # A saved model brings its own weights.
+            "weights": None,
+            "name": self.name,
+        }

@@ -1,0 +1,1 @@
+"""Training: one module per stage."""
