@@ -42,6 +42,7 @@ def list_images(root, cache_dir=None, min_files=10_000):
     listing = _load(path, key)
     if listing is not None and _is_fresh(listing):
         return listing
+    del listing  # a million names that are out of date need not stay beside the new ones
     listing = list_folder(root, IMAGE_EXTENSIONS)
     if len(listing.files) >= min_files and _settled(listing):
         _save(path, key, listing)
