@@ -9,7 +9,6 @@ from gc_net import shapes
 from gc_net.generators import networks
 from gc_net.weights import load_weights_npz
 
-
 WEIGHTS = os.path.join(os.path.dirname(__file__), "weights")
 
 
@@ -28,6 +27,9 @@ class LearnedGenerator(keras.Model):
         generator = LearnedGenerator("rotated_ellipse", image_size=224)
         masks = generator(coefficients)  # [B, 224, 224, 1]
     """
+
+    kind = "learned"
+    learns_with_detector = False
 
     def __init__(
         self,

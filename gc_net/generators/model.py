@@ -27,6 +27,9 @@ class ModelGenerator(keras.layers.Layer):
         masks = generator(coefficients)  # [B, 224, 224, 1]
     """
 
+    kind = "model"
+    learns_with_detector = True  # its ε
+
     def __init__(self, shape, image_size, epsilon=0.1, grid="centers", name="generator", **kwargs):
         # Coefficients stay float32 under mixed precision: bfloat16 knows only 256 positions, and
         # φ spans many orders of magnitude.

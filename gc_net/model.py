@@ -1,0 +1,262 @@
+"""GC-Net: detector, generator and classifier as one model with its own train step."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from gc_net import presets
+from gc_net.losses import AreaLoss, BackgroundLoss, ObjectLoss
+
+FROZEN_MODES = ("inference", "training")
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
+class GCNet(keras.Model):
+    """A detector trained by what a frozen classifier makes of the images it masks.
+
+    Called on images it localizes and classifies them; `fit` on images and labels trains the
+    detector (and the model generator's ε) alone.
+
+    Args:
+        detector: A `Detector`.
+        generator: A `ModelGenerator` or `LearnedGenerator`; it brings the shape.
+        classifier: A trained `Classifier`.
+        alpha, beta, gamma: Weights of the area, object and background losses.
+        frozen_mode: `"inference"` runs the frozen networks as at inference; `"training"` with
+            dropout and batch statistics, as the authors' code does.
+
+    Example:
+        model = GCNet(
+            Detector(image_size=128),
+            ModelGenerator("rotated_ellipse", image_size=128),
+            Classifier(num_classes=10, image_size=128),
+        )
+        model.compile(optimizer=gc_net.optimizers.Adam(1e-4))
+        model.fit(images, labels)
+        model.predict(images)["boxes"]  # relative xyxy
+    """
+
+    def __init__(
+        self,
+        detector,
+        generator,
+        classifier,
+        alpha=1.0,
+        beta=1.0,
+        gamma=1.0,
+        frozen_mode="inference",
+        name="gc_net",
+        **kwargs,
+    ):
+        super().__init__(name=name, **kwargs)
+        _check_parts(detector, generator, classifier, frozen_mode)
+        self.detector = detector
+        self.generator = generator
+        self.classifier = classifier
+        self.shape = generator.shape
+        self.alpha = float(alpha)
+        self.beta = float(beta)
+        self.gamma = float(gamma)
+        self.frozen_mode = frozen_mode
+        # A layer that is not trainable normalizes with its stored statistics whatever the mode,
+        # so in training mode the frozen networks are only left out of `trainable_weights`.
+        frozen = frozen_mode == "inference"
+        classifier.trainable = not frozen
+        generator.trainable = generator.learns_with_detector or not frozen
+        self._trackers = {
+            name: keras.metrics.Mean(name=name)
+            for name in ("object_accuracy", "background_accuracy", "epsilon")[
+                : 3 if generator.learns_with_detector else 2
+            ]
+            + tuple(f"mean_{name}" for name in self.shape.coefficient_names)
+            + tuple(f"spread_{name}" for name in self.shape.coefficient_names)
+        }
+        self.built = True
+
+    @classmethod
+    def from_preset(cls, preset, detector, generator, classifier, **kwargs):
+        """Compose with the settings of `preset`, `"paper"` or `"reference"`."""
+        preset = presets.get(preset)
+        alpha, beta, gamma = preset.loss_weights[generator.kind]
+        settings = {
+            "alpha": alpha,
+            "beta": beta,
+            "gamma": gamma,
+            "frozen_mode": preset.frozen_mode,
+            **kwargs,
+        }
+        return cls(detector, generator, classifier, **settings)
+
+    @property
+    def trainable_weights(self):
+        weights = list(self.detector.trainable_weights)
+        if self.generator.learns_with_detector:
+            weights += self.generator.trainable_weights
+        return weights
+
+    @property
+    def trainable_variables(self):
+        return self.trainable_weights
+
+    def compile(self, optimizer="adam", jit_compile=False, **kwargs):
+        """Configure training; the losses and their weights are the model's own."""
+        super().compile(
+            optimizer=optimizer,
+            loss={"area": AreaLoss(), "object": ObjectLoss(), "background": BackgroundLoss()},
+            loss_weights={"area": self.alpha, "object": self.beta, "background": self.gamma},
+            # XLA's convolutions are slower than oneDNN's on a CPU.
+            jit_compile=jit_compile,
+            **kwargs,
+        )
+
+    def get_compile_config(self):
+        return {
+            "optimizer": keras.saving.serialize_keras_object(self.optimizer),
+            "jit_compile": self.jit_compile,
+        }
+
+    def compile_from_config(self, config):
+        config = keras.saving.deserialize_keras_object(config)
+        self.compile(**config)
+        if self.optimizer is not None:
+            self.optimizer.build(self.trainable_variables)
+
+    def call(self, images, training=False):
+        """Localize and classify.
+
+        Returns:
+            Dict of `coefficients` [B, n], `boxes` [B, 4] relative xyxy, and `class_logits` [B, C]
+            of the image as it is, not masked.
+        """
+        coefficients = self.shape.decode(self.detector(images, training=training))
+        return {
+            "coefficients": coefficients,
+            "boxes": self.shape.boxes(coefficients),
+            "class_logits": self.classifier(images, training=False),
+        }
+
+    def mask(self, images, coefficients, training=False):
+        """Return masks [B, H, W, 1] and the normalized object and background images."""
+        masks = self.generator(coefficients, training=training)
+        normalized = self.classifier.normalize(images)
+        masks = ops.cast(masks, normalized.dtype)
+        objects = normalized * masks
+        return masks, objects, normalized - objects  # I·M and I·(1 − M)
+
+    def supervise(self, images, training=False):
+        """Run the training graph.
+
+        Returns:
+            Dict of `coefficients` [B, n], `area` [B], and the classifier's logits for the
+            `object` and the `background` images [B, C].
+        """
+        coefficients = self.shape.decode(self.detector(images, training=training))
+        as_training = training and self.frozen_mode == "training"
+        _, objects, backgrounds = self.mask(images, coefficients, training=as_training)
+        if as_training:
+            # Each with its own batch statistics, as in the authors' two passes.
+            object_logits = self.classifier.from_normalized(objects, training=True)
+            background_logits = self.classifier.from_normalized(backgrounds, training=True)
+        else:
+            both = ops.concatenate([objects, backgrounds], axis=0)  # [2B, H, W, 3]
+            logits = self.classifier.from_normalized(both, training=False)
+            object_logits, background_logits = ops.split(logits, 2, axis=0)
+        return {
+            "coefficients": coefficients,
+            "area": self.shape.area(coefficients),
+            "object": object_logits,
+            "background": background_logits,
+        }
+
+    def train_step(self, data):
+        images, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            # Frozen weights are not watched, so no gradient is computed for them.
+            variables = self.trainable_variables
+            tape.watch([variable.value for variable in variables])
+            outputs = self.supervise(images, training=True)
+            loss = self._total_loss(images, labels, outputs, sample_weight, training=True)
+            scaled = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled, [variable.value for variable in variables])
+        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        return self._update_logs(labels, outputs)
+
+    def test_step(self, data):
+        images, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        outputs = self.supervise(images, training=False)
+        self._total_loss(images, labels, outputs, sample_weight, training=False)
+        return self._update_logs(labels, outputs)
+
+    def _total_loss(self, images, labels, outputs, sample_weight, training):
+        """Return the weighted total, and keep its running mean and those of its terms."""
+        terms = {name: outputs[name] for name in ("area", "object", "background")}
+        loss = self.compute_loss(
+            images,
+            dict.fromkeys(terms, labels),
+            terms,
+            sample_weight=None if sample_weight is None else dict.fromkeys(terms, sample_weight),
+            training=training,
+        )
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        # Keras has divided the loss by the replicas for the gradient's sake.
+        self._loss_tracker.update_state(loss * replicas, sample_weight=tf.shape(images)[0])
+        return loss
+
+    def _update_logs(self, labels, outputs):
+        """Return the running means of the losses and of what shows how training goes."""
+        labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
+        values = {
+            f"{name}_accuracy": ops.cast(
+                ops.cast(ops.argmax(outputs[name], axis=-1), "int32") == labels, "float32"
+            )
+            for name in ("object", "background")
+        }
+        if self.generator.learns_with_detector:
+            values["epsilon"] = self.generator.epsilon
+        coefficients = outputs["coefficients"]
+        for index, name in enumerate(self.shape.coefficient_names):
+            values[f"mean_{name}"] = coefficients[:, index]
+            values[f"spread_{name}"] = ops.std(coefficients[:, index])
+        for name, value in values.items():
+            self._trackers[name].update_state(value)
+        return self.get_metrics_result()
+
+    def get_config(self):
+        serialize = keras.saving.serialize_keras_object
+        return {
+            "detector": serialize(self.detector),
+            "generator": serialize(self.generator),
+            "classifier": serialize(self.classifier),
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "gamma": self.gamma,
+            "frozen_mode": self.frozen_mode,
+            "name": self.name,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        for part in ("detector", "generator", "classifier"):
+            config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects)
+        return cls(**config)
+
+
+def _check_parts(detector, generator, classifier, frozen_mode):
+    """Raise where the parts do not fit together."""
+    shape = generator.shape
+    if detector.num_coefficients != shape.num_coefficients:
+        raise ValueError(
+            f"The shape {shape.name!r} has {shape.num_coefficients} coefficients "
+            f"{shape.coefficient_names}, the detector {detector.num_coefficients} outputs. "
+            f"Build it with `num_coefficients={shape.num_coefficients}`."
+        )
+    sizes = {
+        "detector": (detector.image_size,) * 2,
+        "generator": tuple(generator.image_size),
+        "classifier": (classifier.image_size,) * 2,
+    }
+    if len(set(sizes.values())) > 1:
+        raise ValueError(f"The parts must agree on the image size. Received: {sizes}")
+    if frozen_mode not in FROZEN_MODES:
+        raise ValueError(f"`frozen_mode` must be one of {FROZEN_MODES}. Received: {frozen_mode!r}")

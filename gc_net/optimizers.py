@@ -1,0 +1,59 @@
+"""Keras' optimizers with a learning-rate multiplier for each variable.
+
+Scaling gradients would not do: Adam divides a gradient's scale out again. The multipliers scale
+the rate of each update instead, so moments, checkpoints and schedules stay as Keras has them.
+"""
+
+import re
+
+import keras
+
+# The authors' groups: biases at twice the base rate, the new last layer at ten times, its bias at
+# twenty, and the sharpness of the mask at ten. The first pattern found in a variable's path counts.
+REFERENCE_MULTIPLIERS = (
+    (r"(^|/)outputs/kernel$", 10.0),
+    (r"(^|/)outputs/bias$", 20.0),
+    (r"(^|/)sharpness$", 10.0),
+    (r"(^|/)(bias|beta)$", 2.0),
+)
+
+
+class RateMultipliers:
+    """Mixin for a Keras optimizer: `multipliers` maps patterns of variable paths to factors.
+
+    Args:
+        multipliers: Pairs of a regular expression and a factor; a variable takes the factor of
+            the first expression found in its path, or 1.
+    """
+
+    def __init__(self, *args, multipliers=(), **kwargs):
+        super().__init__(*args, **kwargs)
+        self.multipliers = [[str(pattern), float(factor)] for pattern, factor in multipliers]
+
+    def build(self, variables):
+        super().build(variables)
+        # By index, since under tf.distribute `update_step` is handed a replica's own variable.
+        self._factors = [self._factor(variable.path) for variable in variables]
+
+    def update_step(self, gradient, variable, learning_rate):
+        factor = self._factors[self._get_variable_index(variable)]
+        super().update_step(gradient, variable, learning_rate * factor)
+
+    def _factor(self, path):
+        for pattern, factor in self.multipliers:
+            if re.search(pattern, path):
+                return factor
+        return 1.0
+
+    def get_config(self):
+        return {**super().get_config(), "multipliers": self.multipliers}
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
+class Adam(RateMultipliers, keras.optimizers.Adam):
+    """Adam with `multipliers`."""
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
+class SGD(RateMultipliers, keras.optimizers.SGD):
+    """SGD with `multipliers`."""

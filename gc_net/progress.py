@@ -1,0 +1,43 @@
+"""A line on the terminal that shows how far long work has come."""
+
+import sys
+import time
+
+_SECONDS_BETWEEN = 0.1
+
+
+def track(items, total, label, stream=None):
+    """Yield `items`, showing how many of `total` are done and the time left.
+
+    Written to `stream`, stderr by default, and only if that is a terminal: logs stay clean.
+
+    Example:
+        for image in track(images, len(images), "Reading"):
+            ...
+    """
+    stream = sys.stderr if stream is None else stream
+    if not stream.isatty():
+        yield from items
+        return
+    start = last = time.monotonic()
+    done = 0
+    try:
+        for item in items:
+            yield item
+            done += 1
+            now = time.monotonic()
+            if now - last >= _SECONDS_BETWEEN:
+                last = now
+                left = max(total - done, 0) * (now - start) / done
+                stream.write(f"\r{label} {done:,}/{total:,}, {_duration(left)} left\x1b[K")
+                stream.flush()
+    finally:
+        # The line makes room for what is printed next, also where the work was interrupted.
+        stream.write("\r\x1b[K")
+        stream.flush()
+
+
+def _duration(seconds):
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

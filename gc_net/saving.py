@@ -1,0 +1,83 @@
+"""A trained model as a folder: `model.json`, how it is built, and `weights.npz`, its weights.
+
+Readable by eye, free of pickles and code, and half the size in half precision. Keras' own
+`.keras` files work too (`model.save`); they keep the optimizer's state, for going on training.
+"""
+
+import dataclasses
+import json
+import os
+
+from gc_net.version import __version__
+from gc_net.weights import load_weights_npz, save_weights_npz
+
+MODEL_FILE = "model.json"
+WEIGHTS_FILE = "weights.npz"
+
+
+@dataclasses.dataclass(frozen=True)
+class SavedModel:
+    """A loaded model and what belongs to it.
+
+    Attributes:
+        model: A `GCNet` (or a `Classifier`, for a stage that ends with one).
+        class_names: Names in label order.
+        info: What else was written with it: data, settings, metrics.
+    """
+
+    model: object
+    class_names: tuple[str, ...]
+    info: dict
+
+
+def save_model(folder, model, class_names, info=None, dtype="float32"):
+    """Write `model` into `folder`.
+
+    Args:
+        class_names: Names in label order.
+        info: JSON-serialisable dict kept with the model.
+        dtype: `"float32"`, or `"float16"` to halve the size.
+    """
+    import keras
+
+    os.makedirs(folder, exist_ok=True)
+    save_weights_npz(os.path.join(folder, WEIGHTS_FILE), model, dtype=dtype)
+    record = {
+        "gc_net": __version__,
+        "model": keras.saving.serialize_keras_object(model),
+        "class_names": list(class_names),
+        "info": info or {},
+    }
+    # Compiled state belongs to training; a folder holds what inference needs.
+    record["model"].pop("compile_config", None)
+    # Last, so that a folder with this file is complete.
+    path = os.path.join(folder, MODEL_FILE)
+    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+        json.dump(record, file, indent=1, ensure_ascii=False)
+    os.replace(f"{path}.tmp", path)
+
+
+def load_model(folder):
+    """Return the `SavedModel` in `folder`."""
+    import keras
+
+    # Importing registers the classes that a model file may name; nothing else can be built.
+    import gc_net.classifier
+    import gc_net.generators.learned
+    import gc_net.generators.model
+    import gc_net.model  # noqa: F401
+
+    path = os.path.join(folder, MODEL_FILE)
+    try:
+        with open(path, encoding="utf-8") as file:
+            record = json.load(file)
+    except FileNotFoundError:
+        raise ValueError(
+            f"No model in {folder!r}: it has no {MODEL_FILE}. Give the folder that training "
+            "wrote its model to, e.g. runs/mine/model."
+        ) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path!r} is damaged: {error}") from None
+    model = keras.saving.deserialize_keras_object(record["model"], safe_mode=True)
+    load_weights_npz(os.path.join(folder, WEIGHTS_FILE), model)
+    return SavedModel(model, tuple(record["class_names"]), record["info"])
