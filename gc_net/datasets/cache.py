@@ -120,7 +120,7 @@ class ImageCache:
     def _stamp(self, index):
         """Size and time of the source file; zeros for an image that is drawn, not read."""
         try:
-            status = os.stat(os.path.join(self.split.root, self.split.file(index)))
+            status = os.stat(os.path.join(self.split.root, os.fsdecode(self.split.files[index])))
         except OSError:
             return 0, 0
         return status.st_size, status.st_mtime_ns

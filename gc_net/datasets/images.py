@@ -101,7 +101,7 @@ def read_size(path):
 def read_bytes(path):
     """Return the content of a file; raise `ImageError` where it cannot be opened."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:
             return file.read()
     except OSError as error:
         raise _unopened(error) from error
@@ -126,7 +126,7 @@ class FileReader:
         self.files = files
 
     def path(self, index):
-        return os.path.join(self.root, self.files[index].decode("utf-8"))
+        return os.path.join(self.root, os.fsdecode(self.files[index]))
 
     def __call__(self, index):
         return read_image(self.path(index))

@@ -87,9 +87,12 @@ class Loader:
 
     def squashed(self, index):
         """Return one squashed image [R, R, 3] and its original (height, width)."""
-        stored = self.cache.get(index) if self.cache else None
-        if stored is not None:
-            return stored
+        return self._stored(index) or self._decoded(index)
+
+    def _stored(self, index):
+        return self.cache.get(index) if self.cache else None
+
+    def _decoded(self, index):
         if hasattr(self.split.read, "reduced"):
             image, size = self.split.read.reduced(index, self.resize_size)
         else:
@@ -118,22 +121,30 @@ class Loader:
         )
         sizes = np.zeros((len(indices), 2), np.int32)
 
-        def fill(rows):
+        def fill(row, image, size):
+            sizes[row] = size
+            for out, window in zip(images[row], windows_of(int(indices[row])), strict=True):
+                take(image, window, self.image_size, out)
+
+        def decode(rows):
             for row in rows:
                 index = int(indices[row])
                 try:
-                    image, sizes[row] = self.squashed(index)
+                    fill(row, *self._decoded(index))
                 except ImageError as error:
                     self._fail(index, error)
-                    continue
-                for out, window in zip(images[row], windows_of(index), strict=True):
-                    take(image, window, self.image_size, out)
 
-        pool = _pool()
-        # Several images a task: handing over a task costs about as much as a cached image.
-        tasks = np.array_split(np.arange(len(indices)), min(len(indices), 2 * _num_threads()))
-        for _ in pool.map(fill, tasks):
-            pass
+        missing = []
+        for row, index in enumerate(indices):
+            stored = self._stored(int(index))
+            if stored is None:
+                missing.append(row)
+            else:  # on this thread: a few microseconds are not worth handing over
+                fill(row, *stored)
+        if missing:
+            tasks = np.array_split(missing, min(len(missing), 2 * _num_threads()))
+            for _ in _pool().map(decode, tasks):
+                pass
         readable = sizes[:, 0] > 0
         if not readable.all():
             images, sizes = images[readable], sizes[readable]
@@ -149,8 +160,10 @@ class Loader:
             )
 
 
+@functools.cache
 def _num_threads():
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return 2 * cores  # some wait for the disk while others decode
 
 
 @functools.cache

@@ -99,14 +99,13 @@ def training_batches(
     loader = _loader(split, resize_size, image_size, cache, unreadable)
     order = indices[epoch_order(len(indices), seed=seed, epoch=epoch)]
     center = transforms.center_window(loader.resize_size, image_size)
+    if augment:
+        windows = transforms.random_windows(
+            len(split), loader.resize_size, image_size, seed=seed, epoch=epoch
+        )
 
     def windows_of(index):
-        if not augment:
-            return [center]
-        window = transforms.random_window(
-            loader.resize_size, image_size, seed=seed, epoch=epoch, index=int(index)
-        )
-        return [window]
+        return [transforms.window_of(windows[index]) if augment else center]
 
     def load(step):
         rows = np.array_split(order[step * batch_size :][:batch_size], num_shards)[shard_index]

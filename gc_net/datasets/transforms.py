@@ -9,6 +9,7 @@ A random window is a function of (seed, epoch, index of the image) alone. So any
 any epoch can be made again by itself, however many threads read and wherever a run resumes.
 """
 
+import threading
 from typing import NamedTuple
 
 import cv2
@@ -52,7 +53,8 @@ def squash(image, size):
     if max(height, width) <= size:
         return cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
     if max(height, width) <= 2 * size:
-        fine = cv2.resize(image, (2 * size, 2 * size), interpolation=cv2.INTER_LINEAR)
+        fine = _scratch_image(2 * size)
+        cv2.resize(image, (2 * size, 2 * size), dst=fine, interpolation=cv2.INTER_LINEAR)
         return cv2.resize(fine, (size, size), interpolation=cv2.INTER_AREA)
     # The long side first: OpenCV averages over areas only if no side grows.
     shrunk = (min(width, size), min(height, size))
@@ -60,18 +62,34 @@ def squash(image, size):
     return cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
 
 
-def random_window(resize_size, image_size, *, seed, epoch, index):
-    """Return the training window of image `index` in `epoch`: random place, flipped half the time.
+def random_windows(num_images, resize_size, image_size, *, seed, epoch):
+    """Return the training windows of all images in `epoch`: random places, half of them flipped.
 
     Args:
+        num_images: Number N of images.
         resize_size: Side of the squashed image.
         image_size: Side of the window.
-        seed, epoch, index: Integers that determine the window, and nothing else does.
+        seed, epoch: Integers that determine the windows.
+
+    Returns:
+        int16 [N, 3], rows of (top, left, flip).
     """
-    key = [value % 2**64 for value in (seed, epoch, index)]
-    draws = np.random.default_rng(key).random(3)
-    offsets = _margin(resize_size, image_size) + 1
-    return Window(int(draws[0] * offsets), int(draws[1] * offsets), bool(draws[2] < 0.5))
+    draws = _window_generator(seed, epoch).random((num_images, 3))
+    return (draws * _window_choices(resize_size, image_size)).astype(np.int16)
+
+
+def random_window(resize_size, image_size, *, seed, epoch, index):
+    """Return row `index` of `random_windows` as a `Window`, without drawing the others."""
+    generator = _window_generator(seed, epoch)
+    generator.bit_generator.advance(3 * index)
+    row = (generator.random(3) * _window_choices(resize_size, image_size)).astype(np.int16)
+    return window_of(row)
+
+
+def window_of(row):
+    """Return a row of `random_windows` as a `Window`."""
+    top, left, flip = row.tolist()
+    return Window(top, left, bool(flip))
 
 
 def center_window(resize_size, image_size):
@@ -136,6 +154,25 @@ def boxes_in_window(boxes_xyxy, size, window, resize_size, image_size):
         left, top, right, bottom = np.moveaxis(boxes_rel_xyxy, -1, 0)
         boxes_rel_xyxy = np.stack([1 - right, top, 1 - left, bottom], axis=-1)
     return boxes_rel_xyxy.astype(np.float32)
+
+
+def _window_generator(seed, epoch):
+    return np.random.Generator(np.random.PCG64([seed % 2**64, epoch % 2**64, 1]))
+
+
+def _window_choices(resize_size, image_size):
+    offsets = _margin(resize_size, image_size) + 1
+    return np.array([offsets, offsets, 2])
+
+
+_scratch = threading.local()
+
+
+def _scratch_image(size):
+    """Return an array to work in; kept, since fresh pages cost as much as the resize itself."""
+    if getattr(_scratch, "image", None) is None or len(_scratch.image) != size:
+        _scratch.image = np.empty((size, size, 3), np.uint8)
+    return _scratch.image
 
 
 def _margin(resize_size, image_size):
