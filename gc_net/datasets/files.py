@@ -48,17 +48,25 @@ def check_split_name(name):
         raise ValueError(f"Unknown split {name!r}. Known ones: {', '.join(SPLIT_NAMES)}.")
 
 
+def existing_folder(data_dir):
+    """Return the absolute path of `data_dir`, in which `~` stands for the home folder."""
+    if data_dir is None:
+        raise DataError("This dataset is read from files: say where they are with data_dir.")
+    data_dir = os.path.abspath(os.path.expanduser(os.fspath(data_dir)))
+    if not os.path.isdir(data_dir):
+        raise DataError(f"The data folder {data_dir} does not exist or is not a folder.")
+    return data_dir
+
+
 def data_folder(data_dir, marker, below):
     """Return `data_dir`, or the folder `below` it, whichever holds `marker`.
 
     Args:
-        data_dir: What the user gave; `~` is expanded.
+        data_dir: What the user gave.
         marker: A file or folder that tells the right level.
         below: Name of the level that may have been left out.
     """
-    data_dir = os.path.abspath(os.path.expanduser(os.fspath(data_dir)))
-    if not os.path.isdir(data_dir):
-        raise DataError(f"The data folder {data_dir} does not exist or is not a folder.")
+    data_dir = existing_folder(data_dir)
     for folder in (data_dir, os.path.join(data_dir, below)):
         if os.path.exists(os.path.join(folder, marker)):
             return folder

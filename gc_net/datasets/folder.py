@@ -21,7 +21,13 @@ import numpy as np
 from gc_net.datasets.annotations import read_boxes
 from gc_net.datasets.annotations.match import match_images, match_labels
 from gc_net.datasets.base import DataError, Dataset
-from gc_net.datasets.files import check_split_name, file_split, join_boxes, some
+from gc_net.datasets.files import (
+    check_split_name,
+    existing_folder,
+    file_split,
+    join_boxes,
+    some,
+)
 from gc_net.datasets.index import list_images
 from gc_net.datasets.layout import check_classes, find_layout, seeded_test_mask
 
@@ -58,9 +64,7 @@ class Folder(Dataset):
     def __init__(self, data_dir, seed=0, boxes=None, test_fraction=0.2):
         if not 0 < test_fraction < 1:
             raise ValueError(f"test_fraction must lie between 0 and 1. Received: {test_fraction}.")
-        self.data_dir = os.path.abspath(os.path.expanduser(os.fspath(data_dir)))
-        if not os.path.isdir(self.data_dir):
-            raise DataError(f"The data folder {self.data_dir} does not exist or is not a folder.")
+        self.data_dir = existing_folder(data_dir)
         self.seed = seed
         self.test_fraction = test_fraction
         self._boxes = self._find_boxes(boxes)

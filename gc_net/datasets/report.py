@@ -1,0 +1,137 @@
+"""What a check of a dataset found, as text and as JSON."""
+
+import dataclasses
+import json
+import os
+import tempfile
+
+import numpy as np
+
+_SMALLEST_CLASSES = 5
+
+
+@dataclasses.dataclass
+class SplitReport:
+    """What was found in one split.
+
+    Attributes:
+        class_counts: Images of each class, in label order.
+        unreadable: `(file, reason)` each.
+        sizes: `(file, width, height)` of the `"smallest"`, `"median"` and `"largest"` image.
+        num_boxes: None where the split has no boxes.
+        without_boxes: Files that no box belongs to, where the split has boxes.
+        boxes_outside: `(file, box xyxy, width, height)` each.
+        box_error: Why the boxes could not be read.
+    """
+
+    class_counts: list[int]
+    unreadable: list[tuple[str, str]]
+    sizes: dict[str, tuple[str, int, int]] = dataclasses.field(default_factory=dict)
+    num_boxes: int | None = None
+    without_boxes: list[str] = dataclasses.field(default_factory=list)
+    boxes_outside: list[tuple[str, list[float], int, int]] = dataclasses.field(default_factory=list)
+    box_error: str | None = None
+
+    @property
+    def num_images(self):
+        return sum(self.class_counts)
+
+
+@dataclasses.dataclass
+class Report:
+    """What was found in a dataset; `duplicates_…` are groups of `"split: file"`."""
+
+    dataset: str
+    root: str
+    class_names: list[str]
+    splits: dict[str, SplitReport]
+    duplicates_across_splits: list[list[str]]
+    duplicates_across_classes: list[list[str]]
+    num_duplicates_within: int
+
+    @property
+    def problems(self):
+        """[(what, examples)], one for each kind of problem."""
+        found = []
+        for name, split in self.splits.items():
+            found += [
+                (f"unreadable {name} images", [f"{f}: {why}" for f, why in split.unreadable]),
+                (f"{name} boxes that could not be read", [split.box_error] * bool(split.box_error)),
+                (
+                    f"{name} boxes outside their image",
+                    [f"{f}: box {box}, image {w} × {h}" for f, box, w, h in split.boxes_outside],
+                ),
+            ]
+        test = self.splits["test"]
+        found += [
+            ("test images without a box", test.without_boxes),
+            ("files in both splits", [" = ".join(g) for g in self.duplicates_across_splits]),
+            ("files under two labels", [" = ".join(g) for g in self.duplicates_across_classes]),
+        ]
+        return [(what, examples) for what, examples in found if examples]
+
+    def text(self, all_classes=False, examples=5):
+        """Return the report for a person.
+
+        Args:
+            all_classes: List the images of every class rather than of the smallest ones.
+            examples: How many files to name of each kind of problem.
+        """
+        lines = [f"{self.dataset} {self.root}".rstrip(), f"{len(self.class_names):,} classes"]
+        for name, split in self.splits.items():
+            lines += ["", f"{name}: {split.num_images:,} images", *_class_lines(self, split)]
+            lines += [
+                f"  {key} image {width} × {height} ({file})"
+                for key, (file, width, height) in split.sizes.items()
+            ]
+            boxes = "no boxes" if split.num_boxes is None else f"{split.num_boxes:,} boxes"
+            lines.append(f"  {boxes}")
+        if all_classes:
+            lines += ["", *_class_table(self)]
+        if self.num_duplicates_within:
+            lines += [
+                "",
+                f"files that repeat another of their class: {self.num_duplicates_within:,}",
+            ]
+        for what, found in self.problems:
+            lines += ["", f"{what}: {len(found):,}", *(f"  {item}" for item in found[:examples])]
+            if len(found) > examples:
+                lines.append(f"  … and {len(found) - examples:,} more")
+        lines += ["", "No problems found." if not self.problems else "Problems were found."]
+        # Names of files may hold what a terminal cannot print.
+        return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
+
+    def save(self, path):
+        """Write the report, with every file it found, as JSON."""
+        content = dataclasses.asdict(self)
+        content["problems"] = {what: len(found) for what, found in self.problems}
+        folder = os.path.dirname(os.path.abspath(path))
+        os.makedirs(folder, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump(content, file, indent=2)
+            os.replace(temporary, path)
+        except BaseException:
+            os.remove(temporary)
+            raise
+
+
+def _class_lines(report, split):
+    counts = np.array(split.class_counts)
+    if not counts.sum():
+        return []
+    low, median, high = counts.min(), np.median(counts), counts.max()
+    smallest = np.argsort(counts, kind="stable")[:_SMALLEST_CLASSES]
+    names = ", ".join(f"{report.class_names[label]} {counts[label]:,}" for label in smallest)
+    return [f"  images a class: {low:,} to {high:,}, median {median:g}", f"  fewest: {names}"]
+
+
+def _class_table(report):
+    width = max(len(name) for name in [*report.class_names, "class"])
+    names = list(report.splits)
+    lines = [f"{'class':{width}}" + "".join(f"{name:>9}" for name in names)]
+    for label, class_name in enumerate(report.class_names):
+        counts = [report.splits[name].class_counts[label] for name in names]
+        lines.append(f"{class_name:{width}}" + "".join(f"{count:>9,}" for count in counts))
+    return lines

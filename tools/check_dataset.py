@@ -1,0 +1,54 @@
+r"""Looks through a dataset and reports what would spoil training or evaluation.
+
+python -m tools.check_dataset --dataset=folder --data_dir=my_photos
+python -m tools.check_dataset --dataset=cub --data_dir=CUB_200_2011 --json=report.json
+
+Counts images by class, decodes every image, compares every box with its image and finds files that
+occur twice. The exit status is 0 if all is well and 1 if there are problems.
+"""
+
+import inspect
+import sys
+
+from absl import app, flags
+
+from gc_net.datasets import DATASETS
+
+FLAGS = flags.FLAGS
+flags.DEFINE_enum("dataset", "folder", DATASETS.names, "Kind of dataset.")
+flags.DEFINE_string("data_dir", None, "Folder of the dataset; the creatures have none.")
+flags.DEFINE_string("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
+flags.DEFINE_integer("seed", 0, "Seed that splits a folder without a val folder.", lower_bound=0)
+flags.DEFINE_bool("all_classes", False, "Print the number of images of every class.")
+flags.DEFINE_integer("examples", 5, "Files to print of each kind of problem.", lower_bound=1)
+flags.DEFINE_string("json", None, "File to write the whole report to, with every file it names.")
+flags.DEFINE_integer("workers", None, "Threads; as many as processors if not given.", lower_bound=1)
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    from gc_net import datasets
+    from gc_net.datasets.base import DataError
+    from gc_net.datasets.check import check_dataset
+
+    options = {"data_dir": FLAGS.data_dir, "seed": FLAGS.seed}
+    if FLAGS.boxes is not None:
+        if "boxes" not in inspect.signature(DATASETS.get(FLAGS.dataset)).parameters:
+            raise app.UsageError(
+                f"The dataset {FLAGS.dataset} has its own boxes; leave out --boxes."
+            )
+        options["boxes"] = FLAGS.boxes
+    try:
+        dataset = datasets.get(FLAGS.dataset, **options)
+        report = check_dataset(dataset, FLAGS.workers)
+    except DataError as error:
+        sys.exit(f"{FLAGS.dataset}: {error}")
+    print(report.text(FLAGS.all_classes, FLAGS.examples))
+    if FLAGS.json:
+        report.save(FLAGS.json)
+    return 1 if report.problems else 0
+
+
+if __name__ == "__main__":
+    app.run(main)
