@@ -28,6 +28,7 @@ from gc_net.datasets.files import (
 )
 
 FOLDER = "CUB_200_2011"
+_BOXES = "bounding_boxes.txt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,11 +85,10 @@ class CUB(Dataset):
         return file_split(name, self.class_names, self._lists.labels[chosen], files, self._root)
 
     def truth(self, name):
-        path = os.path.join(self.data_dir, "bounding_boxes.txt")
         chosen = self._chosen(name)
-        if not os.path.exists(path):
+        if not os.path.exists(os.path.join(self.data_dir, _BOXES)):
             return None
-        boxes = read_by_id(path, _box, self._lists.image_ids)
+        boxes = read_boxes(self.data_dir, self._lists.image_ids)
         boxes = [boxes[image_id] for image_id in self._lists.image_ids[chosen].tolist()]
         return join_boxes(np.arange(len(chosen)), boxes, len(chosen))
 
@@ -136,6 +136,11 @@ def read_lists(data_dir):
         labels=np.array([labels[image_id] for image_id in order], dtype=np.int32),
         is_train=np.array([is_train[image_id] for image_id in order], dtype=bool),
     )
+
+
+def read_boxes(data_dir, image_ids):
+    """Return {image id: xyxy in pixels}; there must be one box for each of `image_ids`."""
+    return read_by_id(os.path.join(data_dir, _BOXES), _box, image_ids)
 
 
 def read_by_id(path, parse, image_ids=None):

@@ -1,0 +1,39 @@
+r"""Checks a copy of CUB-200-2011, and unpacks its archive.
+
+python -m tools.prepare_cub --archive=CUB_200_2011.tgz --output=data
+python -m tools.prepare_cub --data_dir=data/CUB_200_2011
+
+The archive is at https://data.caltech.edu/records/65de6-vp158. The exit status is 0 if the copy is
+complete and 1 if something is missing, which is then named; a partial copy can still be used.
+"""
+
+import sys
+
+from absl import app, flags
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("data_dir", None, "An unpacked copy: the CUB_200_2011 folder or its parent.")
+flags.DEFINE_string("archive", None, "CUB_200_2011.tgz, to be checked and unpacked.")
+flags.DEFINE_string("output", None, "Folder to unpack into; if not given, nothing is unpacked.")
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    if (FLAGS.data_dir is None) == (FLAGS.archive is None):
+        raise app.UsageError("Give either --data_dir or --archive.")
+    if FLAGS.output is not None and FLAGS.archive is None:
+        raise app.UsageError("--output goes with --archive.")
+    from gc_net.datasets.base import DataError
+    from gc_net.datasets.cub_copy import prepare
+
+    try:
+        findings = prepare(FLAGS.data_dir, FLAGS.archive, FLAGS.output)
+    except DataError as error:
+        sys.exit(f"prepare_cub: {error}")
+    print(findings.text())
+    return 1 if findings.problems else 0
+
+
+if __name__ == "__main__":
+    app.run(main)
