@@ -4,7 +4,7 @@
 |---|---|---|
 | α, β, γ with the model generator | 1, 2.5, 1 | 2.5, 1, 1 |
 | α, β, γ with the learned generator | 1, 1, 1 | 1, 1, 1 |
-| generator and classifier while the detector trains | frozen | in training mode: dropout on, batch statistics |
+| the frozen networks run | as at inference | as in training: dropout, batch statistics |
 | learning rates | one for all | biases ×2, last layer ×10, its bias ×20, sharpness ×10 |
 | detector's rate | constant | falls from epoch 20 on, each factor on top of the last |
 | pixel i of N lies at | (i + ½)/N | i/(N − 1) |

@@ -68,7 +68,7 @@ class Shape(abc.ABC):
         return self.from_unit(unit)
 
     def encode(self, coefficients, margin=1e-4):
-        """Return the raw outputs that `decode` to these coefficients (kept `margin` off 0 and 1)."""
+        """Invert `decode`, with values kept `margin` off 0 and 1."""
         unit = ops.clip(self.to_unit(coefficients), margin, 1 - margin)
         return ops.log(unit) - ops.log1p(-unit)
 
