@@ -9,6 +9,7 @@ A random window is a function of (seed, epoch, index of the image) alone. So any
 any epoch can be made again by itself, however many threads read and wherever a run resumes.
 """
 
+import math
 import threading
 from typing import NamedTuple
 
@@ -17,6 +18,9 @@ import numpy as np
 
 # Raised whenever the same image would be squashed to other pixels; caches are keyed by it.
 SQUASH_VERSION = 1
+
+_LARGEST_BLUR = 8  # times the size to shrink to
+_LARGEST_SCRATCH = 3 * 2**20
 
 
 class Window(NamedTuple):
@@ -35,10 +39,10 @@ def default_resize_size(image_size):
 def squash(image, size):
     """Resize an image to a square, ignoring its aspect ratio.
 
-    Shrinking averages over every source pixel. Plain bilinear interpolation would skip some and
-    alias; Pillow, which the authors' code resizes with, antialiases too. Down to one half, the
-    image is sampled linearly on a grid twice as fine, no coarser than its own, and averaged two by
-    two: nearer to Pillow's filter than OpenCV's area averaging, and up to three times as fast.
+    Where a side shrinks, the image is blurred before it is sampled: plain bilinear interpolation
+    would skip pixels and alias. The authors' code resizes with Pillow, whose bilinear filter grows
+    with the scale. A Gaussian of the variance which that filter has and plain interpolation lacks
+    comes within a grey level of it on photos, closer than OpenCV's area averaging, and faster.
 
     Args:
         image: uint8 [H, W, 3].
@@ -50,15 +54,20 @@ def squash(image, size):
     height, width = image.shape[:2]
     if height == width == size:
         return image
-    if max(height, width) <= size:
-        return cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
-    if max(height, width) <= 2 * size:
-        fine = _scratch_image(2 * size)
-        cv2.resize(image, (2 * size, 2 * size), dst=fine, interpolation=cv2.INTER_LINEAR)
-        return cv2.resize(fine, (size, size), interpolation=cv2.INTER_AREA)
-    # The long side first: OpenCV averages over areas only if no side grows.
-    shrunk = (min(width, size), min(height, size))
-    image = cv2.resize(image, shrunk, interpolation=cv2.INTER_AREA)
+    if max(height, width) > _LARGEST_BLUR * size:
+        # A blur this wide is slow, and hardly differs from an average.
+        height, width = (min(side, _LARGEST_BLUR // 2 * size) for side in (height, width))
+        image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    if max(height, width) > size:
+        (taps_x, sigma_x), (taps_y, sigma_y) = _blur(width / size), _blur(height / size)
+        image = cv2.GaussianBlur(
+            image,
+            (taps_x, taps_y),
+            dst=_scratch_image(height, width),
+            sigmaX=sigma_x,
+            sigmaY=sigma_y,
+            borderType=cv2.BORDER_REPLICATE,
+        )
     return cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
 
 
@@ -165,14 +174,34 @@ def _window_choices(resize_size, image_size):
     return np.array([offsets, offsets, 2])
 
 
+def _blur(scale):
+    """Return number of taps and sigma of the blur before shrinking by `scale`.
+
+    A triangle of half-width w has the variance w²/6. Pillow's reaches `scale` pixels to either
+    side, plain bilinear interpolation one: the blur adds the difference.
+    """
+    if scale <= 1:
+        return 1, 1.0  # one tap changes nothing
+    variance = (scale**2 - 1) / 6
+    if scale > 2:
+        sigma = math.sqrt(variance)
+        return 2 * math.ceil(2 * sigma) + 1, sigma
+    # Three taps (v/2, 1 − v, v/2) have the variance v; sigma is what OpenCV makes them from.
+    ratio = variance / 2 / (1 - variance)
+    return 3, math.sqrt(-0.5 / math.log(ratio))
+
+
 _scratch = threading.local()
 
 
-def _scratch_image(size):
-    """Return an array to work in; kept, since fresh pages cost as much as the resize itself."""
-    if getattr(_scratch, "image", None) is None or len(_scratch.image) != size:
-        _scratch.image = np.empty((size, size, 3), np.uint8)
-    return _scratch.image
+def _scratch_image(height, width):
+    """Return an array to work in, one a thread: fresh memory costs as much as the blur itself."""
+    needed = height * width * 3
+    if needed > _LARGEST_SCRATCH:
+        return None
+    if not hasattr(_scratch, "memory"):
+        _scratch.memory = np.empty(_LARGEST_SCRATCH, np.uint8)
+    return _scratch.memory[:needed].reshape(height, width, 3)
 
 
 def _margin(resize_size, image_size):
