@@ -1,0 +1,23 @@
+"""What all tests share."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import pytest
+import tensorflow as tf
+
+# Two logical devices, which can only be asked for before TensorFlow starts: replicas without GPUs.
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Folder of the real CUB-200-2011 and ILSVRC images, for tests marked `data`."""
+    beside = os.path.join(os.path.dirname(__file__), "..", "..", "shared", "data")
+    folder = os.environ.get("GC_NET_DATA", beside)
+    if not os.path.isdir(folder):
+        pytest.skip("needs the real images: set GC_NET_DATA to the folder that holds them")
+    return folder

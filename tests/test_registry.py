@@ -1,0 +1,35 @@
+import subprocess
+import sys
+
+import pytest
+
+from gc_net.registry import Registry
+
+
+def test_unknown_name_lists_the_known_ones():
+    registry = Registry("shape", {"circle": "math:pi", "square": "math:e"})
+    with pytest.raises(ValueError, match=r"Unknown shape 'star'. Known ones: circle, square"):
+        registry.get("star")
+
+
+def test_entry_is_imported_on_first_use():
+    registry = Registry("constant", {"pi": "math:pi"})
+    assert registry.get("pi") == pytest.approx(3.14159, abs=1e-5)
+
+
+def test_registering_a_name_twice_is_refused():
+    registry = Registry("constant", {"pi": "math:pi"})
+    registry.register("three", 3)
+    assert registry.get("three") == 3
+    with pytest.raises(ValueError, match="already registered"):
+        registry.register("pi", 3)
+
+
+def test_names_can_be_listed_without_importing_tensorflow():
+    code = (
+        "import sys, gc_net;"
+        "from gc_net import backbones, datasets, generators, shapes;"
+        "assert 'rotated_ellipse' in shapes.SHAPES and 'cub' in datasets.DATASETS;"
+        "assert not {'tensorflow', 'keras'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
