@@ -1,0 +1,143 @@
+"""What an evaluation found, image by image: the one thing that reports and tables are made from."""
+
+import csv
+import dataclasses
+import glob
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class BaselineResult:
+    """What another method scores on the same images.
+
+    Attributes:
+        name: Key in `metrics.json`, e.g. `"cam_best"`.
+        title: As it stands in tables, e.g. `"CAM, best threshold 0.25"`.
+        tuned: Whether something of it was chosen by the very boxes it is measured with. Such a
+            figure is an upper bound and not a fair comparison; tables mark it.
+        metrics: As `Evaluation.metrics`, without what is known of GC-Net only.
+    """
+
+    name: str
+    title: str
+    tuned: bool
+    metrics: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A model's predictions on a split, and how they compare with the truth.
+
+    Rows are the N images that could be read, in the order of the split. Coordinates are relative
+    to the frame, the square the network sees: 0 to 1 spans it, and boxes may reach beyond.
+
+    Attributes:
+        model: Folder the model was loaded from.
+        dataset, split, protocol: Names.
+        frame: `"crop"`, the central window of the squashed image, or `"full"`, all of it.
+        image_size: Side S of the frame in pixels.
+        resize_size: Side the image was squashed to before the window was taken; S if `"full"`.
+        class_names: Names in label order.
+        shape: The `Shape`: `shape.name`, `shape.outline(coefficients)`, `shape.coefficient_names`.
+        index: [N] int64, place in the split.
+        files: N names, relative to the dataset's folder.
+        labels: [N] int32.
+        sizes: [N, 2] int32, height and width of the original images.
+        top_classes: [N, k] int32, the classifier's first k, at most five, best first; of the frame.
+        top_probabilities: [N, k] float32.
+        coefficients: [N, n] float32.
+        boxes_rel_xyxy: [N, 4] float32, predicted.
+        truth_boxes_rel_xyxy: [N, K, 4] float32, padded with zeros.
+        num_truth_boxes: [N] int32; 0 where an image has no box, which leaves it out of all
+            localization metrics.
+        iou: [N] float64, with the best of an image's boxes, by the protocol's rules; NaN without
+            boxes.
+        located: [N] bool, whether the protocol counts the box as right at IoU 0.5.
+        mask_iou: [N] float64, or None where the dataset has no masks.
+        angle_error: [N] float64 degrees from 0 to 90 between main axes, or None where unknown.
+        unreadable: (file, reason) of the images that could not be read; they are in no
+            denominator.
+        metrics: What goes into `metrics.json`: percentages from 0 to 100, `<name>_ci95` beside.
+        baselines: `BaselineResult`s by name, in the order of the table.
+        history: Logs of the training stages: {stage: {column: [E] float64}}; empty if none.
+        mean_color: [3] float32, RGB 0–255: the colour that masked pixels take.
+        read_image: Function of a row to the frame's pixels, uint8 [S, S, 3].
+        render_masks: Function of an array of rows [n] to the generator's masks, float32 [n, S, S].
+    """
+
+    model: str
+    dataset: str
+    split: str
+    protocol: str
+    frame: str
+    image_size: int
+    resize_size: int
+    class_names: tuple[str, ...]
+    shape: Any
+    index: np.ndarray
+    files: tuple[str, ...]
+    labels: np.ndarray
+    sizes: np.ndarray
+    top_classes: np.ndarray
+    top_probabilities: np.ndarray
+    coefficients: np.ndarray
+    boxes_rel_xyxy: np.ndarray
+    truth_boxes_rel_xyxy: np.ndarray
+    num_truth_boxes: np.ndarray
+    iou: np.ndarray
+    located: np.ndarray
+    mask_iou: np.ndarray | None
+    angle_error: np.ndarray | None
+    unreadable: tuple[tuple[str, str], ...]
+    metrics: Mapping[str, Any]
+    baselines: Mapping[str, BaselineResult]
+    history: Mapping[str, Mapping[str, np.ndarray]]
+    mean_color: np.ndarray
+    read_image: Callable[[int], np.ndarray]
+    render_masks: Callable[[np.ndarray], np.ndarray]
+
+    def __len__(self):
+        return len(self.labels)
+
+    @property
+    def classified(self):
+        """[N] bool: whether the first class is right."""
+        return self.top_classes[:, 0] == self.labels
+
+    def boxes_in_images(self):
+        """Return the predicted boxes [N, 4], xyxy in pixels of the original images."""
+        margin = (self.resize_size - self.image_size) // 2
+        squashed = (self.boxes_rel_xyxy.astype(np.float64) * self.image_size + margin) / (
+            self.resize_size
+        )
+        return squashed * np.concatenate(
+            [self.sizes[:, ::-1]] * 2, axis=1
+        )  # x by width, y by height
+
+
+def read_history(model_dir):
+    """Return the logs of the stages that trained a model: {stage: {column: [E] float64}}.
+
+    They are `<stage>/log.csv` in the run's folder, the one that holds the model's.
+    """
+    run_dir = os.path.dirname(os.path.abspath(model_dir))
+    history = {}
+    for path in sorted(glob.glob(os.path.join(glob.escape(run_dir), "*", "log.csv"))):
+        with open(path, newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        if rows:
+            history[os.path.basename(os.path.dirname(path))] = {
+                name: np.array([_number(row.get(name)) for row in rows]) for name in rows[0] if name
+            }
+    return history
+
+
+def _number(text):
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return np.nan
