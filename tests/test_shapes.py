@@ -21,7 +21,8 @@ def polygon_mask(points, height, width):
     # With room on every side: OpenCV draws a line where a polygon is cut off by the canvas.
     canvas = np.zeros((3 * height * fine, 3 * width * fine), np.uint8)
     # OpenCV's integer coordinates are pixel centres, half a fine pixel in.
-    points = np.round(((points + [width, height]) * fine - 0.5) * 2**8).astype(np.int32)
+    points = points + np.array([width, height])
+    points = np.round((points * fine - 0.5) * 2**8).astype(np.int32)
     cv2.fillPoly(canvas, [points], 1, shift=8)
     canvas = canvas[height * fine : 2 * height * fine, width * fine : 2 * width * fine]
     return canvas[fine // 2 :: fine, fine // 2 :: fine].astype(bool)
@@ -43,7 +44,7 @@ def test_mask_agrees_with_opencv_up_to_the_edge_pixels(shape, sampler):
     num_wrong = num_edge = 0
     for mask, outline in zip(masks, outlines, strict=True):
         expected = polygon_mask(outline * [90, 60], 60, 90)
-        wrong, edge = mask != expected, near_edge(expected)
+        wrong, edge = mask != expected, near_edge(expected) | near_edge(mask)
         assert not (wrong & ~edge).any()
         num_wrong, num_edge = num_wrong + wrong.sum(), num_edge + edge.sum()
     assert num_wrong < 0.05 * num_edge  # OpenCV's fine raster is a sixteenth of a pixel too fat
