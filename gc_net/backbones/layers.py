@@ -2,6 +2,9 @@
 
 import keras
 
+IMAGENET_MEAN = (123.675, 116.28, 103.53)  # RGB, 0–255: torchvision's .485 .456 .406
+IMAGENET_STD = (58.395, 57.12, 57.375)  # torchvision's .229 .224 .225
+
 
 def normalizer(mean, std):
     """Return a layer (x − mean) / std; both on the scale 0–255, per channel or one for all.
@@ -14,6 +17,11 @@ def normalizer(mean, std):
     else:
         scale, offset = 1.0 / std, -mean / std
     return keras.layers.Rescaling(scale, offset, dtype="float32", name="normalizer")
+
+
+def imagenet_normalizer():
+    """Return torchvision's normalisation, by the mean and deviation of ImageNet's pixels."""
+    return normalizer(IMAGENET_MEAN, IMAGENET_STD)
 
 
 def outputs(num_outputs):
