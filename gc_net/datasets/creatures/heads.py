@@ -73,7 +73,7 @@ def _goggled(sketch, colour):
     _eyes(sketch, x=0.4, y=0.92, radius=0.7, iris=(255, 236, 150))
 
 
-def _hammered(sketch, colour):
+def _hammerhead(sketch, colour):
     path = [(0.45, -1.9), (0.8, -0.9), (0.9, 0), (0.8, 0.9), (0.45, 1.9)]
     sketch.tube(path, (0.42, 0.5, 0.56, 0.5, 0.42), tint(colour, -0.12))
     _skull(sketch, colour, length=0.9)
@@ -137,7 +137,7 @@ HEADS = {
     "beaked": Head(_beaked, (40, 74, 150)),
     "frilled": Head(_frilled, (206, 58, 138)),
     "goggled": Head(_goggled, (126, 186, 52)),
-    "hammered": Head(_hammered, (84, 152, 200)),
+    "hammerhead": Head(_hammerhead, (84, 152, 200)),
     "feelered": Head(_feelered, (118, 78, 186)),
     "starred": Head(_starred, (246, 148, 164)),
     "eared": Head(_eared, (122, 74, 44)),
