@@ -113,6 +113,11 @@ class ImageCache:
         else:
             self._verified[index] = True
 
+    def fits(self, split, resize_size):
+        """Return whether these are the images of `split`, squashed to `resize_size`."""
+        same = self.split is split or np.array_equal(self.split.files, split.files)
+        return same and self.resize_size == resize_size
+
     def filled(self):
         """Return how many images have been stored."""
         return int(np.count_nonzero(self._records["height"]))

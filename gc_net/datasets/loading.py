@@ -75,14 +75,17 @@ class Loader:
         resize_size, image_size: Sides of the squashed image and of the windows.
         cache: An `ImageCache` of that split and size, or None.
         unreadable: The `Unreadable` that failures are added to.
+        num_used: How many of the split's images will be asked for; if all of them fail, that is an
+            error.
     """
 
-    def __init__(self, split, resize_size, image_size, cache, unreadable):
+    def __init__(self, split, resize_size, image_size, cache, unreadable, num_used):
         self.split = split
         self.resize_size = resize_size
         self.image_size = image_size
         self.cache = cache
         self.unreadable = unreadable
+        self.num_used = num_used
         self._failed = set()
 
     def squashed(self, index):
@@ -153,9 +156,9 @@ class Loader:
     def _fail(self, index, error):
         self.unreadable.add(self.split.file(index), str(error))
         self._failed.add(index)
-        if len(self._failed) == len(self.split):
+        if len(self._failed) == self.num_used:
             raise DataError(
-                f"None of the {len(self.split)} images of the {self.split.name!r} split in "
+                f"None of the {self.num_used} images of the {self.split.name!r} split in "
                 f"{self.split.root} can be read.\n{self.unreadable.summary()}"
             )
 

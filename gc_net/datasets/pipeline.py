@@ -96,7 +96,7 @@ def training_batches(
             f"A batch of {batch_size} cannot be shared by {num_shards} workers: it must be a "
             f"multiple of their number, with drop_remainder=True (got {drop_remainder})."
         )
-    loader = _loader(split, resize_size, image_size, cache, unreadable)
+    loader = _loader(split, indices, resize_size, image_size, cache, unreadable)
     order = indices[epoch_order(len(indices), seed=seed, epoch=epoch)]
     center = transforms.center_window(loader.resize_size, image_size)
     if augment:
@@ -175,7 +175,7 @@ def evaluation_batches(
             raise ValueError("The 'full' frame has no crops: leave out ten_crop and resize_size.")
         resize_size = image_size
     indices = _checked_indices(split, indices)
-    loader = _loader(split, resize_size, image_size, cache, unreadable)
+    loader = _loader(split, indices, resize_size, image_size, cache, unreadable)
     center = transforms.center_window(loader.resize_size, image_size)
     windows = transforms.ten_windows(loader.resize_size, image_size) if ten_crop else [center]
     window_shape = [10] if ten_crop else []
@@ -240,18 +240,18 @@ def _checked_indices(split, indices):
     return indices
 
 
-def _loader(split, resize_size, image_size, cache, unreadable):
+def _loader(split, indices, resize_size, image_size, cache, unreadable):
     resize_size = resize_size or transforms.default_resize_size(image_size)
     if cache is not None and not isinstance(cache, ImageCache):
         cache = ImageCache(cache, split, resize_size)
-    if cache is not None and (cache.split is not split or cache.resize_size != resize_size):
+    if cache is not None and not cache.fits(split, resize_size):
         raise ValueError(
             f"The cache {cache.path} holds the {cache.split.name!r} split at {cache.resize_size} "
             f"pixels; the {split.name!r} split at {resize_size} is asked for."
         )
     if unreadable is None:
         unreadable = Unreadable(announce=True)
-    return Loader(split, resize_size, image_size, cache, unreadable)
+    return Loader(split, resize_size, image_size, cache, unreadable, len(np.unique(indices)))
 
 
 def _batches(load, steps, dtypes):
