@@ -29,7 +29,7 @@ def track(items, total, label, stream=None):
             if now - last >= _SECONDS_BETWEEN:
                 last = now
                 left = max(total - done, 0) * (now - start) / done
-                stream.write(f"\r{label} {done:,}/{total:,}, {_duration(left)} left\x1b[K")
+                stream.write(f"\r{label} {done:,}/{total:,}, {duration(left)} left\x1b[K")
                 stream.flush()
     finally:
         # The line makes room for what is printed next, also where the work was interrupted.
@@ -37,7 +37,8 @@ def track(items, total, label, stream=None):
         stream.flush()
 
 
-def _duration(seconds):
+def duration(seconds):
+    """Return seconds as `m:ss`, or `h:mm:ss` from an hour on."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{seconds:02d}" if hours else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,192 @@
+"""Boxes, shapes, masks and captions on images, in the colours of the paper's Fig. 1.
+
+NumPy and OpenCV only. Images are uint8 RGB [H, W, 3]; coordinates are relative to the image.
+"""
+
+import cv2
+import numpy as np
+
+BLUE, RED = (24, 96, 255), (224, 32, 32)  # predicted box, true box
+BLACK, WHITE = (0, 0, 0), (255, 255, 255)
+INK, PAPER = (32, 32, 36), (255, 255, 255)
+
+GAP = 10  # pixels between the cells of a grid
+TEXT_HEIGHT = 26  # below a cell, where it has a caption
+_FONT, _FONT_SCALE = cv2.FONT_HERSHEY_SIMPLEX, 0.5
+_SHIFT = 4  # OpenCV takes coordinates in sixteenths of a pixel
+# OpenCV's built-in font knows other letters than English ones since version 5.
+_UNICODE = int(cv2.__version__.split(".")[0]) >= 5
+
+
+def draw_prediction(
+    image, *, outline_rel=None, box_rel_xyxy=None, truth_boxes_rel_xyxy=(), longer_side=None
+):
+    """Draw a predicted shape in black, its box in blue, and true boxes in red.
+
+    Args:
+        image: uint8 [H, W, 3].
+        outline_rel: [P, 2] points of the shape's border, as `Shape.outline` gives them, or None.
+        box_rel_xyxy: [4], or None.
+        truth_boxes_rel_xyxy: [N, 4].
+        longer_side: Resize to this first, so that lines on a small image are fine; as it is by
+            default.
+
+    Returns:
+        A new image.
+
+    Example:
+        outline_rel = shape.outline(coefficients)[0]
+        draw_prediction(image, outline_rel=outline_rel, box_rel_xyxy=boxes_rel_xyxy[0])
+    """
+    image = _checked(image)
+    picture = image.copy() if longer_side is None else resize(image, longer_side)
+    width = line_width(picture)
+    for box in truth_boxes_rel_xyxy:
+        draw_box(picture, box, RED, width)
+    if outline_rel is not None:
+        # A white rim, since black alone is lost on dark ground.
+        _draw_polygon(picture, outline_rel, WHITE, width + 2)
+        _draw_polygon(picture, outline_rel, BLACK, width)
+    if box_rel_xyxy is not None:
+        draw_box(picture, box_rel_xyxy, BLUE, width)
+    return picture
+
+
+def line_width(image):
+    """Return the width of lines, in pixels, that looks the same at every size of an image."""
+    return max(1, round(max(image.shape[:2]) / 150))
+
+
+def draw_box(image, box_rel_xyxy, color, width):
+    """Draw a box into `image`, its line within the box and the image.
+
+    So the box of a whole image can be seen. What lies outside the image is cut off.
+    """
+    height, length = image.shape[:2]
+    box = np.asarray(box_rel_xyxy, np.float64) * (length, height, length, height)
+    if not np.isfinite(box).all():
+        return
+    box = np.clip(box, 0, (length, height, length, height))
+    left, top, right, bottom = box + np.array((1, 1, -1, -1)) * width / 2
+    if right < left or bottom < top:  # narrower than its line, or outside the image
+        return
+    _draw_pixels(image, [(left, top), (right, top), (right, bottom), (left, bottom)], color, width)
+
+
+def _draw_polygon(image, points_rel, color, width):
+    points = np.asarray(points_rel, np.float64) * image.shape[1::-1]
+    if np.isfinite(points).all():
+        _draw_pixels(image, points, color, width)
+
+
+def _draw_pixels(image, points, color, width):
+    # OpenCV puts the centre of the first pixel at 0, this package at ½.
+    fixed = np.rint((np.asarray(points) - 0.5) * 2**_SHIFT).astype(np.int32)
+    cv2.polylines(image, [fixed[:, None]], True, color, width, cv2.LINE_AA, _SHIFT)
+
+
+def mask_overlay(image, mask, color=BLUE, opacity=0.5):
+    """Tint an image where a mask is.
+
+    Args:
+        image: uint8 [H, W, 3].
+        mask: [H, W] or [H, W, 1], from 0 to 1.
+    """
+    image = _checked(image)
+    mask = np.asarray(mask, np.float32).reshape(np.shape(mask)[:2])
+    if mask.shape != image.shape[:2]:
+        raise ValueError(f"The mask is {mask.shape}, the image {image.shape[:2]}.")
+    share = opacity * mask[..., None]
+    return to_uint8(image * (1 - share) + np.float32(color) * share)
+
+
+def mask_image(mask):
+    """Return a mask [H, W] or [H, W, 1], from 0 to 1, as a grey image."""
+    grey = to_uint8(255 * np.asarray(mask, np.float32).reshape(np.shape(mask)[:2]))
+    return np.repeat(grey[..., None], 3, axis=-1)
+
+
+def to_uint8(values):
+    """Round and clip to 0–255."""
+    return np.clip(np.rint(values), 0, 255).astype(np.uint8)
+
+
+def denormalizer(normalize):
+    """Return a function from normalized images back to uint8 colours.
+
+    A normalizer scales, shifts and perhaps swaps the channels; what it does to black, red, green
+    and blue says all about it.
+
+    Args:
+        normalize: Function of images [B, H, W, 3] in 0–255, e.g. `classifier.normalize`.
+    """
+    colors = np.concatenate([np.zeros((1, 3)), 255 * np.eye(3)]).astype(np.float32)
+    black, *primaries = np.asarray(normalize(colors[:, None, None]), np.float64)[:, 0, 0]
+    matrix = np.linalg.inv((np.array(primaries) - black) / 255)
+    return lambda normalized: to_uint8((np.asarray(normalized, np.float64) - black) @ matrix)
+
+
+def resize(image, longer_side):
+    """Return an image in proportion, with `longer_side` pixels on its longer side."""
+    scale = longer_side / max(image.shape[:2])
+    size = tuple(max(1, round(side * scale)) for side in image.shape[1::-1])
+    return cv2.resize(image, size, interpolation=cv2.INTER_AREA if scale < 1 else cv2.INTER_CUBIC)
+
+
+def grid(images, columns, captions=None, cell=None):
+    """Lay images out in rows.
+
+    Args:
+        images: uint8 [H, W, 3] each; sizes may differ. They stand at the bottom of their cells.
+        columns: Number of columns; the last row may be shorter.
+        captions: A text for each, shortened to the width of a cell; or None.
+        cell: (height, width) of a cell; that of the largest image by default.
+
+    Returns:
+        uint8 [rows·(height + gap + text) + gap, columns·(width + gap) + gap, 3], where `columns`
+        is at most the number of images, the gap is `GAP`, and the text 0 or `TEXT_HEIGHT`.
+    """
+    images = [_checked(image) for image in images]
+    if not images or columns < 1:
+        raise ValueError(
+            f"A grid needs at least 1 image and 1 column. Received: {len(images)} images, "
+            f"columns={columns}."
+        )
+    if captions is not None and len(captions) != len(images):
+        raise ValueError(f"{len(images)} images need as many captions. Received: {len(captions)}.")
+    largest = np.max([image.shape[:2] for image in images], axis=0)
+    height, width = (int(side) for side in (largest if cell is None else cell))
+    if (largest > (height, width)).any():
+        raise ValueError(f"Images of up to {tuple(largest.tolist())} do not fit cells of {cell}.")
+    columns = min(columns, len(images))
+    rows = -(-len(images) // columns)
+    text_height = 0 if captions is None else TEXT_HEIGHT
+    row_height, column_width = height + text_height + GAP, width + GAP
+    sheet = np.full((rows * row_height + GAP, columns * column_width + GAP, 3), PAPER, np.uint8)
+    for number, image in enumerate(images):
+        row, column = divmod(number, columns)
+        bottom, left = row * row_height + GAP + height, column * column_width + GAP
+        middle = left + (width - image.shape[1]) // 2
+        sheet[bottom - image.shape[0] : bottom, middle : middle + image.shape[1]] = image
+        if captions is not None:
+            _write(sheet, captions[number], left, bottom, width)
+    return sheet
+
+
+def _write(sheet, text, left, top, width):
+    """Write centred in a cell, shortened to fit."""
+    if not _UNICODE:
+        text = text.encode("ascii", "replace").decode()
+    while (measure := cv2.getTextSize(text, _FONT, _FONT_SCALE, 1)[0][0]) > width and len(text) > 4:
+        text = text[:-3].rstrip(".") + ".."
+    origin = (left + max(0, width - measure) // 2, top + 19)
+    cv2.putText(sheet, text, origin, _FONT, _FONT_SCALE, INK, 1, cv2.LINE_AA)
+
+
+def _checked(image):
+    image = np.asarray(image)
+    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[-1] != 3:
+        raise ValueError(
+            f"An image must be uint8 [H, W, 3]. Received: {image.dtype} {list(image.shape)}."
+        )
+    return image

@@ -1,0 +1,22 @@
+"""Keras callbacks that show how training goes, and say what to change when it goes wrong.
+
+from gc_net.training.callbacks import CsvLog, HealthCheck, ImageSummaries, ProgressBar
+
+model.fit(
+    batches,
+    epochs=10,
+    callbacks=[
+        ProgressBar(),  # before `HealthCheck`, whose messages stand below an epoch's line
+        HealthCheck(),
+        CsvLog("run/log.csv"),
+        ImageSummaries("run/tensorboard", images),
+    ],
+)
+"""
+
+from gc_net.training.callbacks.csv_log import CsvLog, read_log
+from gc_net.training.callbacks.health import HealthCheck
+from gc_net.training.callbacks.image_summaries import ImageSummaries, Scalars
+from gc_net.training.callbacks.progress_bar import ProgressBar
+
+__all__ = ["CsvLog", "HealthCheck", "ImageSummaries", "ProgressBar", "Scalars", "read_log"]

@@ -1,0 +1,84 @@
+"""A row per epoch in a CSV file that survives being killed and resumed."""
+
+import csv
+import io
+import os
+
+import keras
+
+
+class CsvLog(keras.callbacks.Callback):
+    """Write each epoch's logs as a row of a CSV file.
+
+    Unlike `keras.callbacks.CSVLogger`, whose `append` repeats the epochs that are trained again
+    after a resume and goes on behind half a line, this one drops the rows of the epochs to come
+    and anything broken. The whole file is replaced after each epoch, so it is always whole;
+    a log is small. Columns are those of all rows together, in the order they appeared.
+
+    Args:
+        path: File to write; its folder must exist. Epochs count from 0, as in Keras.
+
+    Example:
+        model.fit(batches, epochs=10, initial_epoch=4, callbacks=[CsvLog("run/log.csv")])
+    """
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = os.fspath(path)
+        self._rows = None
+
+    def on_train_begin(self, logs=None):
+        self._rows = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        # Only here is it known with which epoch training goes on.
+        if self._rows is None:
+            self._rows = [row for row in read_log(self.path) if row["epoch"] < epoch]
+
+    def on_epoch_end(self, epoch, logs=None):
+        self._rows.append({"epoch": epoch, **(logs or {})})
+        _write(self.path, self._rows)
+
+
+def read_log(path):
+    """Read a CSV log: a list of dicts of numbers, without cells that are empty.
+
+    Lines that are broken, as a killed writer of another kind may leave them, are left out, and
+    where an epoch occurs more than once the last one counts. A file that does not exist is an
+    empty log.
+    """
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            # A last line without its end may have lost digits that cannot be missed otherwise.
+            lines = [line for line in file if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+    cells = list(csv.reader(lines))
+    names = cells[0] if cells else []
+    rows = {}
+    for values in cells[1:]:
+        if len(values) != len(names):
+            continue
+        row = {name: value for name, value in zip(names, values, strict=True) if value != ""}
+        try:
+            row = {name: float(value) for name, value in row.items()}
+            row["epoch"] = int(row["epoch"])
+        except (ValueError, KeyError):
+            continue
+        rows.pop(row["epoch"], None)
+        rows[row["epoch"]] = row
+    return list(rows.values())
+
+
+def _write(path, rows):
+    text = io.StringIO()
+    names = dict.fromkeys(name for row in rows for name in row)  # an ordered set
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        # Nine digits are enough to tell any two float32 apart.
+        writer.writerow({name: f"{value:.9g}" for name, value in row.items()})
+    temporary = f"{path}.{os.getpid()}.partial"
+    with open(temporary, "w", newline="", encoding="utf-8") as file:
+        file.write(text.getvalue())
+    os.replace(temporary, path)

@@ -1,0 +1,134 @@
+"""Watches a detector's training without boxes and says in plain words what goes wrong."""
+
+import dataclasses
+import math
+
+import keras
+
+from gc_net.training.symptoms import Course, Finding, Setup, diagnose
+
+# A mode counts as over when it has not been seen for this many epochs: a value that swings about
+# its threshold is one warning, not ten.
+EPOCHS_TO_RECOVER = 2
+
+
+@dataclasses.dataclass
+class Episode:
+    """One failure mode, from the epoch it was first seen in to the last. Epochs count from 0."""
+
+    mode: str
+    first_epoch: int
+    last_epoch: int
+    finding: Finding
+    over: bool = False
+
+
+class HealthCheck(keras.callbacks.Callback):
+    """Recognise each failure mode of `gc_net.training.symptoms` from the logs of the epochs.
+
+    Each mode is reported once until it is over, and all of them in a summary at the end.
+
+    Args:
+        stop: Whether to end training when the loss is NaN or infinite, within the epoch.
+        report: Function of a message; `print` by default. On all workers but one, pass a
+            function that does nothing, so that `stop` still works on each.
+        setup: A `Setup`; what is not given is taken from the model.
+        watch_spread: Whether to look for shapes that are all the same. Pass False where batches
+            are single images, which have no spread.
+
+    Attributes:
+        episodes: List of `Episode`s, oldest first.
+
+    Example:
+        health = HealthCheck()
+        model.fit(batches, epochs=10, callbacks=[health])
+        [episode.mode for episode in health.episodes]
+    """
+
+    def __init__(self, stop=True, report=print, setup=None, watch_spread=True):
+        super().__init__()
+        self.stop = stop
+        self.report = report
+        self.setup = setup
+        self.watch_spread = watch_spread
+        self.episodes = []
+        self._history = []
+        self._first_epoch = None
+
+    def on_train_begin(self, logs=None):
+        self.episodes, self._history, self._first_epoch = [], [], None
+        # Now, before a schedule lowers the rate: messages speak of what was set.
+        self._setup = self.setup or setup_of(self.model)
+
+    def on_train_batch_end(self, batch, logs=None):
+        # An epoch of ImageNet takes hours; its loss is a running mean and stays NaN once it is.
+        if self.stop and not math.isfinite((logs or {}).get("loss", 0.0)):
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self._first_epoch is None:
+            self._first_epoch = epoch
+        self._history.append(self._relevant(logs or {}))
+        self._judge(epoch, finished=False)
+
+    def on_train_end(self, logs=None):
+        if not self._history:
+            return
+        epoch = self._first_epoch + len(self._history) - 1
+        self._judge(epoch, finished=True)
+        self.report(self.summary())
+
+    def summary(self):
+        """Return what was seen, one line per mode."""
+        epochs = len(self._history)
+        if not self.episodes:
+            return f"Health: nothing wrong seen in {epochs} epoch{'s' * (epochs != 1)}."
+        last = self._first_epoch + epochs - 1
+        lines = ["Health:"]
+        for episode in self.episodes:
+            first, end = episode.first_epoch + 1, episode.last_epoch + 1
+            when = f"epoch {first}" if first == end else f"epochs {first}–{end}"
+            state = "still so at the end" if episode.last_epoch == last else "then over"
+            lines.append(f"  {episode.mode.replace('_', ' ')}: {when}, {state}.")
+        return "\n".join(lines)
+
+    def _judge(self, epoch, finished):
+        course = Course(
+            history=self._history,
+            fresh=self._first_epoch == 0,
+            finished=finished,
+            setup=self._setup,
+        )
+        findings = diagnose(course)
+        current = {episode.mode: episode for episode in self.episodes if not episode.over}
+        for finding in findings:
+            if finding.mode in current:
+                current[finding.mode].last_epoch = epoch
+                current[finding.mode].finding = finding
+            else:
+                self.episodes.append(Episode(finding.mode, epoch, epoch, finding))
+                self.report(f"Warning, epoch {epoch + 1}: {finding.seen}\n  {finding.advice}")
+        for episode in current.values():
+            if epoch - episode.last_epoch >= EPOCHS_TO_RECOVER:
+                episode.over = True
+                self.report(f"Epoch {epoch + 1}: {episode.mode.replace('_', ' ')} is over.")
+
+    def _relevant(self, logs):
+        return {
+            name: float(value)
+            for name, value in logs.items()
+            if self.watch_spread or not name.startswith("spread_")
+        }
+
+
+def setup_of(model):
+    """Return the `Setup` of a compiled `GCNet`, or as much of it as another model has."""
+    optimizer = getattr(model, "optimizer", None)
+    return Setup(
+        num_classes=getattr(getattr(model, "classifier", None), "num_classes", None),
+        alpha=getattr(model, "alpha", None),
+        beta=getattr(model, "beta", None),
+        gamma=getattr(model, "gamma", None),
+        learning_rate=None if optimizer is None else float(optimizer.learning_rate),
+        head=getattr(getattr(model, "detector", None), "head_name", None),
+    )

@@ -1,0 +1,124 @@
+"""TensorBoard's event files: the logs as curves, and what becomes of a few images as pictures.
+
+`tf.summary.scalar` and `tf.summary.image` need TensorBoard to be installed where training runs;
+`tf.summary.write` does not, so what they would write is put together here.
+"""
+
+import os
+
+import cv2
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gc_net import drawing
+
+
+class Scalars(keras.callbacks.Callback):
+    """Write each epoch's logs as TensorBoard scalars; for any model.
+
+    Args:
+        log_dir: Folder of the event files; made where it does not exist. The epoch is the step.
+    """
+
+    def __init__(self, log_dir):
+        super().__init__()
+        self.log_dir = os.fspath(log_dir)
+        self._writer = None
+
+    def on_train_begin(self, logs=None):
+        self._writer = tf.summary.create_file_writer(self.log_dir)
+
+    def on_epoch_end(self, epoch, logs=None):
+        with self._writer.as_default(step=epoch):
+            self.write(logs or {})
+        self._writer.flush()
+
+    def on_train_end(self, logs=None):
+        self._writer.close()
+
+    def write(self, logs):
+        """Write what belongs to an epoch."""
+        for name, value in logs.items():
+            _write(name, np.float32(value), "scalars")
+
+
+class ImageSummaries(Scalars):
+    """Write, beside the scalars, what a `GCNet` makes of the same images after each epoch.
+
+    Each image becomes a strip: the image with the shape in black and its box in blue, the mask,
+    and the object and background images as the classifier sees them.
+
+    Args:
+        log_dir: Folder of the event files.
+        images: [N, S, S, 3] RGB in 0–255, of the model's size; a handful.
+        captions: What to call them; numbers by default.
+        longer_side: Side of each picture in pixels.
+
+    Example:
+        model.fit(batches, callbacks=[ImageSummaries("run/tensorboard", images[:8])])
+        # tensorboard --logdir=run/tensorboard
+    """
+
+    def __init__(self, log_dir, images, captions=None, longer_side=224):
+        super().__init__(log_dir)
+        self.images = np.asarray(images)
+        if self.images.ndim != 4 or self.images.shape[-1] != 3:
+            raise ValueError(
+                f"`images` must be [N, S, S, 3]. Received: images.shape={self.images.shape}"
+            )
+        self.captions = captions or [f"{index:02d}" for index in range(len(self.images))]
+        self.longer_side = longer_side
+
+    def write(self, logs):
+        super().write(logs)
+        for caption, pictures in zip(self.captions, self.pictures(), strict=True):
+            strip = np.concatenate(list(pictures.values()), axis=1)
+            _, png = cv2.imencode(".png", strip[..., ::-1])
+            size = [str(side).encode() for side in strip.shape[1::-1]]
+            _write(f"images/{caption}", np.array([*size, png.tobytes()], object), "images")
+
+    def pictures(self):
+        """Return, for each image, a dict of `prediction`, `mask`, `object` and `background`."""
+        model = self.model
+        images = tf.convert_to_tensor(self.images, tf.float32)
+        coefficients = model.shape.decode(model.detector(images, training=False))
+        masks, objects, backgrounds = model.mask(images, coefficients)
+        outlines_rel = np.asarray(model.shape.outline(coefficients))
+        boxes_rel_xyxy = np.asarray(model.shape.boxes(coefficients))
+        display = drawing.denormalizer(model.classifier.normalize)
+        objects, backgrounds = display(objects), display(backgrounds)
+        result = []
+        for index, image in enumerate(drawing.to_uint8(self.images)):
+            prediction = drawing.draw_prediction(
+                image,
+                outline_rel=outlines_rel[index],
+                box_rel_xyxy=boxes_rel_xyxy[index],
+                longer_side=self.longer_side,
+            )
+            others = {
+                "mask": drawing.mask_image(masks[index]),
+                "object": objects[index],
+                "background": backgrounds[index],
+            }
+            result.append(
+                {
+                    "prediction": prediction,
+                    **{
+                        name: drawing.resize(picture, self.longer_side)
+                        for name, picture in others.items()
+                    },
+                }
+            )
+        return result
+
+
+def _write(tag, value, plugin):
+    """Write a value for one of TensorBoard's plugins, at the default writer's step.
+
+    A scalar is a float; an image is [width, height, PNG file], all three as strings.
+    """
+    metadata = tf.compat.v1.SummaryMetadata(
+        display_name=tag, plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name=plugin)
+    )
+    tf.summary.write(tag, tf.constant(value), metadata=metadata)
