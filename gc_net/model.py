@@ -110,6 +110,8 @@ class GCNet(keras.Model):
         )
 
     def get_compile_config(self):
+        if not self.compiled:
+            return None
         return {
             "optimizer": keras.saving.serialize_keras_object(self.optimizer),
             "jit_compile": self.jit_compile,

@@ -63,6 +63,7 @@ def load_model(folder):
 
     # Importing registers the classes that a model file may name; nothing else can be built.
     import gc_net.classifier
+    import gc_net.detector
     import gc_net.generators.learned
     import gc_net.generators.model
     import gc_net.model  # noqa: F401

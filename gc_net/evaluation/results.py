@@ -108,15 +108,12 @@ class Evaluation:
         """[N] bool: whether the first class is right."""
         return self.top_classes[:, 0] == self.labels
 
-    def boxes_in_images(self):
-        """Return the predicted boxes [N, 4], xyxy in pixels of the original images."""
+    def boxes_in_images(self, boxes_rel_xyxy):
+        """Return boxes [N, ..., 4] of the frame as xyxy in pixels of the original images."""
         margin = (self.resize_size - self.image_size) // 2
-        squashed = (self.boxes_rel_xyxy.astype(np.float64) * self.image_size + margin) / (
-            self.resize_size
-        )
-        return squashed * np.concatenate(
-            [self.sizes[:, ::-1]] * 2, axis=1
-        )  # x by width, y by height
+        boxes = np.asarray(boxes_rel_xyxy, np.float64) * self.image_size + margin
+        scale = np.concatenate([self.sizes[:, ::-1]] * 2, axis=1) / self.resize_size  # [N, 4]
+        return boxes * scale.reshape(-1, *[1] * (boxes.ndim - 2), 4)
 
 
 def read_history(model_dir):

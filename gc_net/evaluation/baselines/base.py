@@ -1,0 +1,118 @@
+"""What every baseline offers."""
+
+import abc
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gc_net.metrics import IOU_THRESHOLDS
+
+
+class Unsuitable(ValueError):
+    """A baseline that the model at hand does not allow; the message says why."""
+
+
+class Forward(NamedTuple):
+    """One batch on its way through the classifier, as tensors; shared by all baselines.
+
+    Attributes:
+        normalized: [B, S, S, 3], what the trunk is given.
+        descriptors: [B, h, w, C], output of the backbone's `descriptor_layer`.
+        features: [B, h, w, C], output of the trunk.
+        labels: [B] int32, the true classes.
+    """
+
+    normalized: Any
+    descriptors: Any
+    features: Any
+    labels: Any
+
+
+class Score(NamedTuple):
+    """A row of the table, image by image.
+
+    Attributes:
+        name, title, tuned: As in `gc_net.evaluation.results.BaselineResult`.
+        iou: [N] float64, NaN without true boxes.
+        hits: bool [L, N], whether image n is right at IoU level l of `metrics.IOU_THRESHOLDS`,
+            for MaxBoxAccV2.
+    """
+
+    name: str
+    title: str
+    tuned: bool
+    iou: np.ndarray
+    hits: np.ndarray
+
+
+class Baseline(abc.ABC):
+    """A method that is given the same images, and for its maps the same classifier."""
+
+    name: str
+    title: str
+
+    # A value in the maps' own units to cut them at; None if the protocol's levels are tried.
+    cut: float | None = None
+
+    def prepare(self, classifier, training_batches):
+        """Get ready: raise `Unsuitable` if `classifier` will not do, fit what needs fitting.
+
+        Args:
+            classifier: The trained `Classifier`.
+            training_batches: Function that returns an iterable of image batches [B, S, S, 3] of
+                the training split; without labels, and there is no box anywhere.
+        """
+        return None
+
+    def maps(self, forward):
+        """Return heat maps [B, h, w] for a `Forward`, or None; runs inside a graph."""
+        return None
+
+    @abc.abstractmethod
+    def scores(self, protocol, truth_boxes, num_truth, iou, iou_v2):
+        """Return the `Score`s of all images.
+
+        Args:
+            protocol: The `Protocol`.
+            truth_boxes, num_truth: [N, K, 4] and [N], in the protocol's units.
+            iou, iou_v2: [N, T] of the heat maps' boxes at every level, see `Protocol.map_iou`;
+                None for a baseline without maps.
+        """
+
+
+class HeatMapBaseline(Baseline):
+    """A method whose maps have to be cut at some level.
+
+    Attributes:
+        level: Cut that its authors use; 0 is a map's lowest value and 1 its highest.
+    """
+
+    level: float
+
+    def scores(self, protocol, truth_boxes, num_truth, iou, iou_v2):
+        hits = hits_by_level(protocol, iou_v2)  # [L, N, T]
+        known = num_truth > 0
+        fixed = int(np.abs(protocol.levels - self.level).argmin())
+        best = int(protocol.hits(iou[known]).sum(axis=0).argmax())
+        best_each = hits[:, known].sum(axis=1).argmax(axis=-1)  # [L]
+        return [
+            Score(
+                f"{self.name}_fixed",
+                f"{self.title}, cut at {self.level:g}",
+                False,
+                iou[:, fixed],
+                hits[..., fixed],
+            ),
+            Score(
+                f"{self.name}_best",
+                f"{self.title}, best cut {protocol.levels[best]:.3g}",
+                True,
+                iou[:, best],
+                np.take_along_axis(hits, best_each[:, None, None], axis=-1)[..., 0],
+            ),
+        ]
+
+
+def hits_by_level(protocol, iou):
+    """Return whether each IoU is right at 0.3, 0.5 and 0.7: [...] to bool [L, ...]."""
+    return np.stack([protocol.hits(iou, threshold) for threshold in IOU_THRESHOLDS])

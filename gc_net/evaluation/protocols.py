@@ -1,0 +1,120 @@
+"""Protocols: what the network sees of an image, and when a box counts as right.
+
+| | `paper` | `full` | `wsoleval` |
+|---|---|---|---|
+| the network sees | the central crop, 224 of 256 | the whole image | the whole image |
+| a predicted box | may reach beyond the crop | is clipped to the image | is read off 224² pixels |
+| a true box | may reach beyond the crop | is as it is | is in whole pixels of those |
+| its width | right − left | right − left | right − left + 1 |
+| right if | IoU > 0.5 | IoU > 0.5 | IoU ≥ 0.5 |
+
+Images are squashed to a square in all of them, whatever their aspect ratio.
+
+`paper` is how the authors and those they compare with measure. It asks for the part of an object
+that was cut off, so a detector is measured by pixels it cannot see. `full` is what a user gets:
+boxes in the image itself, where nothing lies outside, hence the clipping. `wsoleval` gives what the
+public evaluator of Choe et al. (clovaai/wsolevaluation) makes of the masks as score maps; see
+`gc_net.evaluation.wsoleval`.
+"""
+
+import numpy as np
+
+from gc_net import metrics
+from gc_net.evaluation import heat_maps
+from gc_net.registry import Registry
+
+
+class Protocol:
+    """How predictions of one image set are compared with its truth.
+
+    Attributes:
+        name: Name in the registry.
+        frame: `"crop"` or `"full"`, see `gc_net.datasets.pipeline.evaluation_batches`.
+        levels: [T] cuts of a heat map between 0, its lowest value, and 1, its highest.
+    """
+
+    name: str
+    frame: str
+    levels = np.arange(1, 40) / 40
+
+    def hits(self, iou, threshold=0.5):
+        """Return whether an IoU is good enough, bool of the same shape; False for NaN."""
+        return iou > threshold
+
+    def truth_boxes(self, boxes_rel_xyxy, boxes_xyxy, sizes):
+        """Return the true boxes [N, K, 4] in the units boxes are compared in.
+
+        Args:
+            boxes_rel_xyxy: [N, K, 4], relative to the frame.
+            boxes_xyxy: [N, K, 4], in pixels of the original images.
+            sizes: [N, 2], height and width of those.
+        """
+        return boxes_rel_xyxy
+
+    def box_iou(self, boxes_rel_xyxy, truth_boxes, num_truth):
+        """Return the IoU [N, ...] of boxes [N, ..., 4] given in relative coordinates."""
+        return metrics.best_iou(self.compared(boxes_rel_xyxy), truth_boxes, num_truth)
+
+    def compared(self, boxes_rel_xyxy):
+        """Return predicted boxes as they are compared."""
+        return boxes_rel_xyxy
+
+    def shape_iou(self, shape, coefficients, truth_boxes, num_truth):
+        """Return the IoU of shapes, by which they are located, and the one for MaxBoxAccV2.
+
+        Args:
+            coefficients: [N, n].
+
+        Returns:
+            Two arrays [N].
+        """
+        boxes_rel_xyxy = np.asarray(shape.boxes(coefficients))
+        iou = self.box_iou(boxes_rel_xyxy, truth_boxes, num_truth)
+        return iou, iou
+
+    def map_iou(self, maps, truth_boxes, num_truth, image_size, cut=None):
+        """Return the IoU of the boxes that heat maps give at every level.
+
+        Args:
+            maps: [N, h, w] float, of any resolution.
+            image_size: Side of the frame, to which the maps are enlarged.
+            cut: None to try `levels`, or one value in the maps' own units.
+
+        Returns:
+            Two arrays [N, T], as for `shape_iou`; T is 1 with `cut`.
+        """
+        boxes_rel_xyxy = heat_maps.boxes(maps, self.levels, image_size, cut)  # [N, T, 4]
+        iou = self.box_iou(boxes_rel_xyxy, truth_boxes, num_truth)
+        return iou, iou
+
+
+class Paper(Protocol):
+    """The 224-of-256 crop; boxes are not clipped to it."""
+
+    name = "paper"
+    frame = "crop"
+
+
+class Full(Protocol):
+    """The whole image; predicted boxes end where it does."""
+
+    name = "full"
+    frame = "full"
+
+    def compared(self, boxes_rel_xyxy):
+        return np.clip(boxes_rel_xyxy, 0.0, 1.0)
+
+
+PROTOCOLS = Registry(
+    "protocol",
+    {
+        "paper": Paper,
+        "full": Full,
+        "wsoleval": "gc_net.evaluation.wsoleval:WSOLEval",
+    },
+)
+
+
+def get(name):
+    """Return the protocol called `name`; a protocol passes through."""
+    return PROTOCOLS.get(name)() if isinstance(name, str) else name

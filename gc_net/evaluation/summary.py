@@ -1,0 +1,62 @@
+"""From values per image to the numbers of a table, each with its 95 % interval."""
+
+import numpy as np
+
+from gc_net import metrics
+
+# Printed and written with this many decimals: a hundredth of a percent is half an image of CUB's.
+_DECIMALS = 4
+
+
+def method_metrics(labels, top_classes, iou, hits, located, more=None):
+    """Return the metrics of one method, with intervals.
+
+    Args:
+        labels: [N].
+        top_classes: [N, k], for LocErr.
+        iou: [N], NaN where an image has no box.
+        hits: bool [L, N] at the IoU levels of MaxBoxAccV2.
+        located: bool [N] at IoU 0.5.
+        more: Dict of further values [N], already in the units to print.
+
+    Returns:
+        Dict of name to a number, percentages from 0 to 100; `<name>_ci95` is the pair of limits.
+    """
+    known = np.isfinite(iou)
+
+    def where_known(values):
+        return np.where(known, values, np.nan)
+
+    values = {
+        "loc_err_top1": where_known(_wrong(metrics.in_top(top_classes, labels, 1) & located)),
+        "loc_err_top5": where_known(_wrong(metrics.in_top(top_classes, labels, 5) & located)),
+        "corloc": where_known(100.0 * located),
+        "mean_iou": 100.0 * iou,
+        "max_box_acc_v2": where_known(100.0 * hits.mean(axis=0)),
+        **(more or {}),
+    }
+    return summarized(values)
+
+
+def class_errors(labels, top_classes):
+    """Return the values [N] of ClsErr top-1 and top-5, for `summarized`."""
+    return {
+        "cls_err_top1": _wrong(metrics.in_top(top_classes, labels, 1)),
+        "cls_err_top5": _wrong(metrics.in_top(top_classes, labels, 5)),
+    }
+
+
+def summarized(values):
+    """Return the mean and the interval of each of a dict of values [N]; NaN is left out."""
+    names = list(values)
+    columns = np.stack([np.asarray(values[name], np.float64) for name in names], axis=1)  # [N, M]
+    intervals = metrics.bootstrap_interval(columns)
+    result = {}
+    for name, column, interval in zip(names, columns.T, intervals, strict=True):
+        result[name] = round(float(np.nanmean(column)), _DECIMALS)
+        result[f"{name}_ci95"] = [round(float(limit), _DECIMALS) for limit in interval]
+    return result
+
+
+def _wrong(right):
+    return 100.0 * ~right

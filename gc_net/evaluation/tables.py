@@ -1,0 +1,69 @@
+"""Tables of metrics as text."""
+
+# Key in `metrics.json`, heading. Errors first, as in the paper's tables.
+COLUMNS = (
+    ("cls_err_top1", "ClsErr top-1"),
+    ("cls_err_top5", "top-5"),
+    ("loc_err_top1", "LocErr top-1"),
+    ("loc_err_top5", "top-5"),
+    ("corloc", "CorLoc"),
+    ("mean_iou", "mean IoU"),
+    ("max_box_acc_v2", "MaxBoxAccV2"),
+)
+_TUNED = "*"
+
+
+def evaluation_table(metrics):
+    """Return the table that evaluation prints, from the content of a `metrics.json`."""
+    own = f"GC-Net ({metrics['settings']['shape']})"
+    rows = [["", *(heading for _, heading in COLUMNS)], [own, *_cells(metrics)]]
+    tuned = False
+    for baseline in metrics["baselines"].values():
+        tuned = tuned or baseline["tuned"]
+        mark = f" {_TUNED}" if baseline["tuned"] else ""
+        rows.append([baseline["title"] + mark, *_cells(baseline)])
+    lines = [aligned(rows), ""]
+    lines.append(_described(metrics))
+    low, high = metrics["corloc_ci95"]
+    lines.append(f"CorLoc's 95 % interval: {low:.2f} to {high:.2f}.")
+    if "mask_iou" in metrics:
+        lines.append(f"Mask IoU: {metrics['mask_iou']:.2f} %.")
+    if "angle_error" in metrics:
+        lines.append(f"Angle error: {metrics['angle_error']:.1f}° on average.")
+    if tuned:
+        lines.append(f"{_TUNED} chosen by the boxes of these very images: an upper bound.")
+    return "\n".join(lines)
+
+
+def _described(metrics):
+    left_out = []
+    if metrics["num_without_boxes"]:
+        left_out.append(
+            f"{metrics['num_without_boxes']:,} without boxes, left out of all but ClsErr"
+        )
+    if metrics["num_unreadable"]:
+        left_out.append(f"{metrics['num_unreadable']:,} more unreadable, left out")
+    crops = ", ClsErr of ten crops" if metrics["ten_crop"] else ""
+    text = (
+        f"{metrics['num_images']:,} images of {metrics['dataset']} ({metrics['split']}), protocol "
+        f"{metrics['protocol']}{crops}; percentages."
+    )
+    return " ".join([text, *(f"{item}." for item in left_out)])
+
+
+def _cells(metrics):
+    return [f"{metrics[key]:.2f}" if key in metrics else "–" for key, _ in COLUMNS]
+
+
+def aligned(rows):
+    """Return rows of texts as lines: the first column to the left, the others to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        first, *others = (
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join([first, *others]).rstrip())
+    lines.insert(1, "─" * (sum(widths) + 2 * (len(widths) - 1)))
+    return "\n".join(lines)

@@ -1,0 +1,64 @@
+"""The JSON files of an evaluation."""
+
+import json
+import os
+
+import numpy as np
+
+
+def predictions(evaluation):
+    """Return what `predictions.json` holds: a header, and a record for every image.
+
+    Boxes and true boxes are xyxy in pixels of the original images; coefficients are relative to
+    the frame the network saw.
+    """
+    boxes_xyxy = evaluation.boxes_in_images(evaluation.boxes_rel_xyxy)
+    truth_xyxy = evaluation.boxes_in_images(evaluation.truth_boxes_rel_xyxy)
+    records = []
+    for row, file in enumerate(evaluation.files):
+        record = {
+            "file": file,
+            "label": int(evaluation.labels[row]),
+            "class": evaluation.class_names[evaluation.labels[row]],
+            "top_classes": [evaluation.class_names[label] for label in evaluation.top_classes[row]],
+            "top_probabilities": _rounded(evaluation.top_probabilities[row], 5),
+            "coefficients": _rounded(evaluation.coefficients[row], 5),
+            "box_xyxy": _rounded(boxes_xyxy[row], 2),
+            "truth_boxes_xyxy": _rounded(truth_xyxy[row, : evaluation.num_truth_boxes[row]], 2),
+            "iou": _number(evaluation.iou[row]),
+            "located": bool(evaluation.located[row]),
+        }
+        for name in ("mask_iou", "angle_error"):
+            values = getattr(evaluation, name)
+            if values is not None:
+                record[name] = _number(values[row])
+        records.append(record)
+    return {
+        "dataset": evaluation.dataset,
+        "split": evaluation.split,
+        "protocol": evaluation.protocol,
+        "frame": evaluation.frame,
+        "image_size": evaluation.image_size,
+        "resize_size": evaluation.resize_size,
+        "shape": evaluation.shape.name,
+        "coefficient_names": list(evaluation.shape.coefficient_names),
+        "unreadable": [list(item) for item in evaluation.unreadable],
+        "images": records,
+    }
+
+
+def write_json(path, content):
+    """Write `content` to `path`, all at once."""
+    temporary = f"{path}.tmp"
+    with open(temporary, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1, ensure_ascii=False, allow_nan=False)
+        file.write("\n")
+    os.replace(temporary, path)
+
+
+def _rounded(values, decimals):
+    return np.round(np.asarray(values, np.float64), decimals).tolist()
+
+
+def _number(value):
+    return round(float(value), 5) if np.isfinite(value) else None
