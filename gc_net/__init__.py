@@ -9,9 +9,10 @@ _LAZY = {
     "Classifier": "gc_net.classifier",
     "Detector": "gc_net.detector",
     "GCNet": "gc_net.model",
+    "load": "gc_net.inference",
 }
 
-__all__ = ["Classifier", "Detector", "GCNet", "__version__"]
+__all__ = ["Classifier", "Detector", "GCNet", "__version__", "load"]
 
 
 def __getattr__(name):

@@ -32,6 +32,7 @@ class Shape(abc.ABC):
 
     name: str
     rotates = False
+    has_corners = True  # otherwise it is an ellipse, which `principal_axes` describes
     # How the authors' sampler draws this shape's side ratio: deviation, and whether a coin flip
     # decides to which side it applies (`reference` in `gc_net.shapes.samplers`).
     reference_ratio_deviation = 0.9

@@ -11,6 +11,7 @@ class RotatedEllipse(Shape):
 
     name = "rotated_ellipse"
     rotates = True
+    has_corners = False
 
     def figure_level(self, alpha, beta):
         return 4.0 * (ops.square(alpha) + ops.square(beta)) - 1.0

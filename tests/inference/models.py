@@ -1,0 +1,51 @@
+"""Tiny models whose answers are known."""
+
+import numpy as np
+
+import gc_net
+from gc_net import shapes
+from gc_net.generators.model import ModelGenerator
+
+CLASS_NAMES = ("ant, red", 'the "bee"', "Küken 雛")
+IMAGE_SIZE = 32
+
+
+def tiny_model(shape="rotated_ellipse"):
+    """Return a `GCNet` of untrained tiny networks."""
+    shape = shapes.get(shape)
+    detector = gc_net.Detector("tiny", shape.num_coefficients, IMAGE_SIZE, weights=None)
+    classifier = gc_net.Classifier("tiny", len(CLASS_NAMES), IMAGE_SIZE, weights=None)
+    return gc_net.GCNet(detector, ModelGenerator(shape, IMAGE_SIZE), classifier)
+
+
+def always_say(model, coefficients=None, class_logits=None):
+    """Make the detector or the classifier say the same of every image."""
+    if coefficients is not None:
+        logits = model.shape.encode(np.array(coefficients, "float32"))
+        _say(model.detector, np.asarray(logits))
+    if class_logits is not None:
+        _say(model.classifier, class_logits)
+
+
+def _say(network, values):
+    outputs = network.head.get_layer("outputs")
+    outputs.kernel.assign(np.zeros(outputs.kernel.shape))
+    outputs.bias.assign(values)
+
+
+def varied_model(shape="rotated_ellipse", seed=0):
+    """Return a `GCNet` whose answers differ much from image to image."""
+    model = tiny_model(shape)
+    random = np.random.default_rng(seed)
+    for network in (model.detector, model.classifier):
+        kernel = network.head.get_layer("outputs").kernel
+        kernel.assign(random.normal(0, 3, kernel.shape))
+    return model
+
+
+def noise(height, width, seed=0):
+    """Return a smooth random RGB image, uint8 [height, width, 3]."""
+    import cv2
+
+    small = np.random.default_rng(seed).integers(0, 256, (5, 5, 3), dtype=np.uint8)
+    return cv2.resize(small, (width, height), interpolation=cv2.INTER_LINEAR)
