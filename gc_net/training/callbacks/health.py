@@ -5,11 +5,18 @@ import math
 
 import keras
 
-from gc_net.training.symptoms import Course, Finding, Setup, diagnose
+from gc_net.training.course import Course, Setup
+from gc_net.training.symptoms import Finding, diagnose
 
 # A mode counts as over when it has not been seen for this many epochs: a value that swings about
 # its threshold is one warning, not ten.
 EPOCHS_TO_RECOVER = 2
+
+
+WHOSE_FLAGS = (
+    "(Flags as in tools.train_detector; in tools.train they begin with --detector_, and those of "
+    "the classifier with --classifier_.)"
+)
 
 
 @dataclasses.dataclass
@@ -108,6 +115,8 @@ class HealthCheck(keras.callbacks.Callback):
             else:
                 self.episodes.append(Episode(finding.mode, epoch, epoch, finding))
                 self.report(f"Warning, epoch {epoch + 1}: {finding.seen}\n  {finding.advice}")
+                if len(self.episodes) == 1:
+                    self.report(f"  {WHOSE_FLAGS}")
         for episode in current.values():
             if epoch - episode.last_epoch >= EPOCHS_TO_RECOVER:
                 episode.over = True
@@ -124,11 +133,13 @@ class HealthCheck(keras.callbacks.Callback):
 def setup_of(model):
     """Return the `Setup` of a compiled `GCNet`, or as much of it as another model has."""
     optimizer = getattr(model, "optimizer", None)
+    classifier = getattr(model, "classifier", None)
     return Setup(
-        num_classes=getattr(getattr(model, "classifier", None), "num_classes", None),
+        num_classes=getattr(classifier, "num_classes", None),
         alpha=getattr(model, "alpha", None),
         beta=getattr(model, "beta", None),
         gamma=getattr(model, "gamma", None),
         learning_rate=None if optimizer is None else float(optimizer.learning_rate),
         head=getattr(getattr(model, "detector", None), "head_name", None),
+        cross_fitted=hasattr(classifier, "classifiers"),
     )
