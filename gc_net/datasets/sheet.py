@@ -5,12 +5,10 @@ import os
 import cv2
 import numpy as np
 
-_RED, _BLACK, _WHITE = (224, 32, 32), (0, 0, 0), (255, 255, 255)
-_INK, _PAPER = (32, 32, 36), (255, 255, 255)
-_GAP = 10  # pixels between cells
-_TEXT_HEIGHT = 26
+from gc_net import drawing
+from gc_net.drawing import BLACK, RED, WHITE
+
 _DASH = 5
-_FONT, _FONT_SCALE = cv2.FONT_HERSHEY_SIMPLEX, 0.5
 
 
 def contact_sheet(split, truth=None, indices=None, columns=5, cell=224):
@@ -40,29 +38,15 @@ def contact_sheet(split, truth=None, indices=None, columns=5, cell=224):
             f"A sheet needs at least 1 column and cells of at least 16 pixels. Received: "
             f"columns={columns}, cell={cell}."
         )
-    columns = min(columns, len(indices))
-    rows = -(-len(indices) // columns)
-    height, width = cell + _TEXT_HEIGHT + _GAP, cell + _GAP
-    sheet = np.full((rows * height + _GAP, columns * width + _GAP, 3), _PAPER, np.uint8)
-    for number, index in enumerate(indices):
-        row, column = divmod(number, columns)
-        top, left = row * height + _GAP, column * width + _GAP
-        picture = _picture(split, truth, index, cell)
-        # Pictures stand on their names, centred.
-        bottom, middle = top + cell, left + (cell - picture.shape[1]) // 2
-        sheet[bottom - picture.shape[0] : bottom, middle : middle + picture.shape[1]] = picture
-        _write(sheet, split.class_names[split.labels[index]], left, bottom, cell)
-    return sheet
+    pictures = [_picture(split, truth, index, cell) for index in indices]
+    names = [split.class_names[split.labels[index]] for index in indices]
+    return drawing.grid(pictures, columns, names, cell=(cell, cell))
 
 
 def _picture(split, truth, index, cell):
     image = split.read(index)
-    scale = cell / max(image.shape[:2])
-    size = tuple(max(1, round(side * scale)) for side in image.shape[1::-1])
-    shrinking = scale < 1
-    picture = cv2.resize(
-        image, size, interpolation=cv2.INTER_AREA if shrinking else cv2.INTER_CUBIC
-    )
+    picture = drawing.resize(image, cell)
+    size = picture.shape[1::-1]
     if truth is None:
         return picture
     factors = np.divide(size, image.shape[1::-1])
@@ -71,17 +55,17 @@ def _picture(split, truth, index, cell):
         smooth = cv2.resize(mask, size, interpolation=cv2.INTER_LINEAR)
         inside = (cv2.GaussianBlur(smooth, (0, 0), 1.2) > 0.5).astype(np.uint8)
         outlines, _ = cv2.findContours(inside, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-        cv2.drawContours(picture, outlines, -1, _WHITE, 1, cv2.LINE_AA)
+        cv2.drawContours(picture, outlines, -1, WHITE, 1, cv2.LINE_AA)
         for outline in outlines:  # black dashes on white: seen on any ground, and thin
             for start in range(0, len(outline), 2 * _DASH):
                 dash = outline[start : start + _DASH]
-                cv2.polylines(picture, [dash], False, _BLACK, 1, cv2.LINE_AA)
+                cv2.polylines(picture, [dash], False, BLACK, 1, cv2.LINE_AA)
         if truth.angles is not None:
             _draw_axis(picture, truth.mask(index), truth.angles[index], factors)
     for box in truth.boxes_of(index):
         # The outermost pixels inside the box, so that a box of the whole image can be seen.
         corners = np.rint(box * np.tile(factors, 2)).astype(int)
-        cv2.rectangle(picture, corners[:2].tolist(), (corners[2:] - 1).tolist(), _RED, 2)
+        cv2.rectangle(picture, corners[:2].tolist(), (corners[2:] - 1).tolist(), RED, 2)
     return picture
 
 
@@ -92,18 +76,9 @@ def _draw_axis(picture, mask, angle, factors):
     along = (points - centre) @ direction
     ends = centre + np.outer((along.min(), along.max()), direction)
     start, end = np.rint((ends * factors - 0.5) * 16).astype(int).tolist()
-    cv2.line(picture, start, end, _WHITE, 1, cv2.LINE_AA, 4)
+    cv2.line(picture, start, end, WHITE, 1, cv2.LINE_AA, 4)
     for point in (start, end):
-        cv2.circle(picture, point, 34, _WHITE, cv2.FILLED, cv2.LINE_AA, 4)
-
-
-def _write(sheet, text, left, top, width):
-    """Write centred in a cell, shortened to fit; the built-in font knows ASCII only."""
-    text = text.encode("ascii", "replace").decode()
-    while (measure := cv2.getTextSize(text, _FONT, _FONT_SCALE, 1)[0][0]) > width and len(text) > 4:
-        text = text[:-3].rstrip(".") + ".."
-    origin = (left + max(0, width - measure) // 2, top + 19)
-    cv2.putText(sheet, text, origin, _FONT, _FONT_SCALE, _INK, 1, cv2.LINE_AA)
+        cv2.circle(picture, point, 34, WHITE, cv2.FILLED, cv2.LINE_AA, 4)
 
 
 def save_sheet(path, split, truth=None, count=20, columns=5, cell=224):
