@@ -131,12 +131,12 @@ def bootstrap_interval(values, num_resamples=1000, seed=0, confidence=0.95):
         [2] or [M, 2] float64, low and high; NaN if there are no values.
     """
     values = np.asarray(values, np.float64)
-    columns = values.reshape(len(values), -1)  # [N, M]
-    known = np.isfinite(columns)
-    filled = np.where(known, columns, 0.0)
-    count = len(columns)
+    count = len(values)
     if count == 0:
         return np.full((*values.shape[1:], 2), np.nan)
+    columns = values.reshape(count, -1)  # [N, M]
+    known = np.isfinite(columns)
+    filled = np.where(known, columns, 0.0)
     rng = np.random.default_rng(seed)
     means = []
     part = max(1, _BOOTSTRAP_NUMBERS // count)
