@@ -1,0 +1,76 @@
+"""What every label format does."""
+
+import abc
+import os
+
+from gc_net.inference.files import replaced_folder
+
+
+class Format(abc.ABC):
+    """Writes predictions to files that other tools read.
+
+    Boxes are those of the part of a shape that lies in the image, in the tool's own units.
+    """
+
+    @abc.abstractmethod
+    def write(self, folder, results, class_names):
+        """Write label files into `folder`, which exists, in place of earlier ones.
+
+        Args:
+            results: Iterable of (file, `Prediction`), which may be gone through more than once;
+                a file is named relative to the folder of the images, with `/`. It need not fit
+                into memory.
+            class_names: Names in label order.
+
+        Returns:
+            Path of what was written.
+        """
+
+    def check(self, files):
+        """Raise a `ValueError` where the format cannot tell some of `files` apart."""
+        del files
+
+
+class FilePerImage(Format):
+    """A format of one small text file an image, in a tree like that of the images."""
+
+    folder_name: str
+    suffix: str
+
+    @abc.abstractmethod
+    def text(self, file, prediction):
+        """Return the content of one image's file."""
+
+    def write(self, folder, results, class_names):
+        path = os.path.join(folder, self.folder_name)
+        with replaced_folder(path) as temporary:
+            for file, prediction in results:
+                label_file = os.path.join(temporary, self.label_file(file))
+                os.makedirs(os.path.dirname(label_file), exist_ok=True)
+                with open(label_file, "w", encoding="utf-8", newline="") as output:
+                    output.write(self.text(file, prediction))
+        self.write_classes(folder, class_names)
+        return path
+
+    def write_classes(self, folder, class_names):
+        """Write what the format says of its classes, if anything."""
+        del folder, class_names
+
+    def label_file(self, file):
+        return os.path.splitext(file)[0] + self.suffix
+
+    def check(self, files):
+        first = {}
+        for file in files:
+            other = first.setdefault(self.label_file(file), file)
+            if other != file:
+                raise ValueError(
+                    f"{other!r} and {file!r} would share one label file, "
+                    f"{self.label_file(file)!r}. Rename one of them, or choose a format that "
+                    "writes one file for all, such as coco or csv."
+                )
+
+
+def pixels(value):
+    """Round to hundredths of a pixel."""
+    return round(float(value), 2)

@@ -1,0 +1,52 @@
+"""CSV: one row an image, box and rotated rectangle in pixels.
+
+The first columns are those that the `folder` dataset reads boxes from.
+"""
+
+import csv
+import math
+import os
+
+from gc_net.inference.files import replaced_file
+from gc_net.inference.formats.base import Format, pixels
+
+COLUMNS = (
+    "path", "xmin", "ymin", "xmax", "ymax", "label", "class_probability", "confidence",
+    "width", "height", "shape", "center_x", "center_y", "side_1", "side_2", "angle_degrees",
+)  # fmt: skip
+
+
+class Table(Format):
+    """Writes `predictions.csv`.
+
+    The rotated rectangle, the smallest around the shape, has its angle from the x axis to its
+    first side, clockwise on screen.
+    """
+
+    def write(self, folder, results, class_names):
+        del class_names
+        path = os.path.join(folder, "predictions.csv")
+        with replaced_file(path) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for name, prediction in results:
+                writer.writerow(_row(name, prediction))
+        return path
+
+
+def _row(name, prediction):
+    height, width = prediction.size
+    box = prediction.oriented_box()
+    confidence = prediction.confidence
+    return [
+        name,
+        *map(pixels, prediction.visible_box_xyxy()),
+        prediction.class_name,
+        round(prediction.class_probability, 6),
+        "" if confidence is None else round(confidence, 6),
+        width,
+        height,
+        prediction.shape,
+        *map(pixels, (*box.center, box.width, box.height)),
+        round(math.degrees(box.angle), 3),
+    ]
