@@ -44,8 +44,10 @@ def draw_prediction(
     for box in truth_boxes_rel_xyxy:
         draw_box(picture, box, RED, width)
     if outline_rel is not None:
-        # A white rim, since black alone is lost on dark ground.
-        _draw_polygon(picture, outline_rel, WHITE, width + 2)
+        # A faint white rim, since black alone is lost on dark ground.
+        rim = picture.copy()
+        _draw_polygon(rim, outline_rel, WHITE, width + 2)
+        picture = cv2.addWeighted(picture, 0.5, rim, 0.5, 0)
         _draw_polygon(picture, outline_rel, BLACK, width)
     if box_rel_xyxy is not None:
         draw_box(picture, box_rel_xyxy, BLUE, width)
@@ -54,34 +56,30 @@ def draw_prediction(
 
 def line_width(image):
     """Return the width of lines, in pixels, that looks the same at every size of an image."""
-    return max(1, round(max(image.shape[:2]) / 150))
+    return max(1, round(max(image.shape[:2]) / 112))
 
 
 def draw_box(image, box_rel_xyxy, color, width):
-    """Draw a box into `image`, its line within the box and the image.
+    """Draw a box into `image`, to whole pixels, its line within the box and the image.
 
     So the box of a whole image can be seen. What lies outside the image is cut off.
     """
-    height, length = image.shape[:2]
-    box = np.asarray(box_rel_xyxy, np.float64) * (length, height, length, height)
+    size = image.shape[1::-1]
+    box = np.asarray(box_rel_xyxy, np.float64) * (size * 2)
     if not np.isfinite(box).all():
         return
-    box = np.clip(box, 0, (length, height, length, height))
-    left, top, right, bottom = box + np.array((1, 1, -1, -1)) * width / 2
-    if right < left or bottom < top:  # narrower than its line, or outside the image
-        return
-    _draw_pixels(image, [(left, top), (right, top), (right, bottom), (left, bottom)], color, width)
+    left, top, right, bottom = np.rint(np.clip(box, 0, size * 2)).astype(int)
+    inside = image[top:bottom, left:right]  # a view; empty where the box is outside the image
+    for line in (inside[:width], inside[-width:], inside[:, :width], inside[:, -width:]):
+        line[:] = color
 
 
 def _draw_polygon(image, points_rel, color, width):
     points = np.asarray(points_rel, np.float64) * image.shape[1::-1]
-    if np.isfinite(points).all():
-        _draw_pixels(image, points, color, width)
-
-
-def _draw_pixels(image, points, color, width):
+    if not np.isfinite(points).all():
+        return
     # OpenCV puts the centre of the first pixel at 0, this package at ½.
-    fixed = np.rint((np.asarray(points) - 0.5) * 2**_SHIFT).astype(np.int32)
+    fixed = np.rint((points - 0.5) * 2**_SHIFT).astype(np.int32)
     cv2.polylines(image, [fixed[:, None]], True, color, width, cv2.LINE_AA, _SHIFT)
 
 

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from gc_net import drawing
-from gc_net.drawing import BLACK, RED, WHITE
+from gc_net.drawing import BLACK, RED, WHITE, draw_box
 
 _DASH = 5
 
@@ -63,9 +63,7 @@ def _picture(split, truth, index, cell):
         if truth.angles is not None:
             _draw_axis(picture, truth.mask(index), truth.angles[index], factors)
     for box in truth.boxes_of(index):
-        # The outermost pixels inside the box, so that a box of the whole image can be seen.
-        corners = np.rint(box * np.tile(factors, 2)).astype(int)
-        cv2.rectangle(picture, corners[:2].tolist(), (corners[2:] - 1).tolist(), RED, 2)
+        draw_box(picture, box / np.tile(image.shape[1::-1], 2), RED, 2)
     return picture
 
 
