@@ -1,56 +1,46 @@
-"""Training and measuring a learned generator on rendered shapes."""
+"""The second stage: a learned generator, trained and measured on rendered shapes."""
 
-import dataclasses
+import math
+import os
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from gc_net import shapes
-from gc_net.generators.learned import LearnedGenerator
+from gc_net.generators.learned import WEIGHTS, LearnedGenerator
 from gc_net.losses import DiceLoss, MaskLoss
-
-
-@dataclasses.dataclass(frozen=True)
-class GeneratorConfig:
-    """How a learned generator is trained.
-
-    Attributes:
-        shape: Name of the shape.
-        network: Name of the network, see `gc_net.generators.networks`.
-        sampler: Where coefficients come from, see `gc_net.shapes.samplers`.
-        steps: Number of batches.
-        batch_size: Shapes a batch.
-        learning_rate: Initial rate; it falls to zero along a cosine, or in the authors' steps.
-        recipe: `"fast"` for Adam and `MaskLoss`, which is what two CPU cores can afford, or
-            `"paper"` for SGD and Dice with the authors' schedule.
-        seed: Seed of initial weights and samples.
-    """
-
-    shape: str = "rotated_ellipse"
-    network: str = "implicit"
-    sampler: str = "full"
-    steps: int = 10_000
-    batch_size: int = 128
-    learning_rate: float = 2e-3
-    recipe: str = "fast"
-    seed: int = 0
-
+from gc_net.optimizers import SGD
+from gc_net.training import loop, run, watch
+from gc_net.weights import save_weights_npz
 
 # The authors cut the rate to a tenth at these of 120,000 steps.
 PAPER_STEPS = 120_000
 PAPER_BOUNDARIES = (20_000, 40_000, 80_000, 100_000)
 
 
-def rendered_batches(shape, sampler, image_size, batch_size, steps, seed, start=0):
+STEPS_PER_EPOCH = 500
+
+
+def shipped_weights(shape, network):
+    """Return the path of the weights that come with the package, or None."""
+    path = os.path.join(WEIGHTS, f"{shape}_{network}.npz")
+    return path if os.path.exists(path) else None
+
+
+def rendered_batches(
+    shape, sampler, image_size, batch_size, steps, seed, start=0, num_shards=1, shard_index=0
+):
     """Return a tf.data.Dataset of (coefficients, exact masks), drawn inside its graph.
 
-    The batch of a step depends on the seed and the step alone.
+    The batch of a step depends on the seed and the step alone. Of several shards, each gets its
+    own rows of it.
     """
     shape = shapes.get(shape)
 
     def render(step):
         coefficients = shape.sample(batch_size, tf.stack([tf.cast(seed, tf.int64), step]), sampler)
+        coefficients = tf.split(coefficients, num_shards)[shard_index]
         return coefficients, shape.masks(coefficients, image_size, image_size)
 
     batches = tf.data.Dataset.range(start, steps).map(render, num_parallel_calls=2)
@@ -65,7 +55,7 @@ def compile_generator(generator, config):
             [round(boundary * scale) for boundary in PAPER_BOUNDARIES],
             [config.learning_rate * 0.1**index for index in range(len(PAPER_BOUNDARIES) + 1)],
         )
-        optimizer = keras.optimizers.SGD(schedule, momentum=0.9, weight_decay=5e-4)
+        optimizer = SGD(schedule, momentum=0.9, l2=5e-4)
         loss = DiceLoss()
     elif config.recipe == "fast":
         schedule = keras.optimizers.schedules.CosineDecay(config.learning_rate, config.steps)
@@ -75,13 +65,13 @@ def compile_generator(generator, config):
     generator.compile(optimizer=optimizer, loss=loss, jit_compile=False)
 
 
-def train_generator(config, backup_dir=None, steps_per_epoch=500, verbose=1):
-    """Train a learned generator.
+def train_generator(config, folder, callbacks=(), checkpoint_steps=STEPS_PER_EPOCH, verbose=1):
+    """Train a learned generator, from where an earlier call with the same folder was stopped.
 
     Args:
-        config: A `GeneratorConfig`.
-        backup_dir: Folder to keep the state in after every `steps_per_epoch` steps; the same
-            call goes on from there.
+        config: A `GeneratorConfig`. Its steps are rounded up to whole epochs of equal length.
+        folder: Where checkpoints are kept.
+        callbacks, checkpoint_steps, verbose: See `gc_net.training.loop.train`.
 
     Returns:
         The trained `LearnedGenerator`, frozen.
@@ -91,20 +81,57 @@ def train_generator(config, backup_dir=None, steps_per_epoch=500, verbose=1):
     size = generator.network.train_size
     generator.image_size = (size, size)
     compile_generator(generator, config)
-    batches = rendered_batches(
-        config.shape, config.sampler, size, config.batch_size, config.steps, config.seed
-    )
-    steps_per_epoch = min(steps_per_epoch, config.steps)
-    callbacks = [keras.callbacks.BackupAndRestore(backup_dir)] if backup_dir else []
-    generator.fit(
-        batches.repeat(),
-        epochs=-(-config.steps // steps_per_epoch),
+    epochs = math.ceil(config.steps / STEPS_PER_EPOCH)
+    steps_per_epoch = math.ceil(config.steps / epochs)
+
+    def batches(epoch, start_step, **shard):
+        first = epoch * steps_per_epoch
+        return rendered_batches(
+            config.shape,
+            config.sampler,
+            size,
+            config.batch_size,
+            first + steps_per_epoch,
+            config.seed,
+            start=first + start_step,
+            **shard,
+        )
+
+    loop.train(
+        generator,
+        batches,
+        epochs=epochs,
         steps_per_epoch=steps_per_epoch,
+        folder=folder,
+        checkpoint_steps=checkpoint_steps,
         callbacks=callbacks,
         verbose=verbose,
     )
     generator.trainable = False
     return generator
+
+
+def make_generator(config, output_dir, verbose=1):
+    """Train a generator, measure it, and write `<shape>_<network>.npz` and `.json`.
+
+    Args:
+        config: A `GeneratorConfig`.
+        output_dir: Folder to write to; checkpoints are kept in a folder of their own in it.
+
+    Returns:
+        What `measure_generator` found.
+    """
+    name = os.path.join(output_dir, f"{config.shape}_{config.network}")
+    folder = f"{name}_training"
+    with run.locked(folder):
+        run.check_config(folder, {"generator": config.to_dict()})
+        callbacks = watch.stage_callbacks(folder, tensorboard=False)
+        generator = train_generator(config, folder, callbacks, verbose=verbose)
+        measured = measure_generator(generator)
+        with run.writing(output_dir):
+            save_weights_npz(f"{name}.npz", generator.network)
+        run.write_json(f"{name}.json", {"config": config.to_dict(), "iou": measured})
+    return measured
 
 
 def mask_iou(generator, coefficients, image_size=224, batch_size=32):

@@ -1,0 +1,96 @@
+"""Checkpoints: all that a training's next step depends on, as one `.npz` file.
+
+The zip container keeps a CRC-32 of every array, so a file that was cut off or altered is
+recognised when it is read, and the one before it is taken.
+"""
+
+import json
+import logging
+import os
+import re
+import zipfile
+import zlib
+
+import numpy as np
+
+from gc_net.training.run import make_folder, replace_file
+
+_NAME = re.compile(r"step-(\d+)\.npz")
+_POSITION = "position"
+_log = logging.getLogger("gc_net")
+
+
+class Checkpoints:
+    """The newest few checkpoints in a folder.
+
+    Args:
+        folder: Where they are kept; made when the first is saved.
+        keep: How many are kept.
+
+    Example:
+        checkpoints = Checkpoints("runs/mine/detector/checkpoints")
+        checkpoints.save(1200, arrays, {"epoch": 6, "step": 78})
+        arrays, position = checkpoints.load()
+    """
+
+    def __init__(self, folder, keep=2):
+        self.folder = folder
+        self.keep = keep
+
+    def paths(self):
+        """Return the paths of all checkpoints, newest first."""
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
+            return []
+        steps = {int(match[1]): name for name in names if (match := _NAME.fullmatch(name))}
+        return [os.path.join(self.folder, steps[step]) for step in sorted(steps, reverse=True)]
+
+    def save(self, step, arrays, position):
+        """Write a checkpoint and delete those that are no longer kept.
+
+        Args:
+            step: Number of steps done; names the file.
+            arrays: Mapping of name to array.
+            position: JSON-serialisable dict kept with them.
+        """
+        make_folder(self.folder)
+        self._remove_unfinished()
+        text = np.frombuffer(json.dumps(position).encode(), np.uint8)
+        path = os.path.join(self.folder, f"step-{step:09d}.npz")
+        replace_file(path, lambda file: np.savez(file, **{_POSITION: text}, **arrays))
+        for old in self.paths()[self.keep :]:
+            os.unlink(old)
+        return path
+
+    def _remove_unfinished(self):
+        """Delete what a run killed while it was writing has left."""
+        for name in os.listdir(self.folder):
+            if name.endswith(".npz.tmp"):
+                os.unlink(os.path.join(self.folder, name))
+
+    def load(self):
+        """Return (arrays, position) of the newest checkpoint that is whole, or None."""
+        for path in self.paths():
+            try:
+                return read_checkpoint(path)
+            except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as e:
+                _log.warning("The checkpoint %s is damaged (%s); the one before is used.", path, e)
+        return None
+
+    def clear(self):
+        """Delete all checkpoints, once the result they led to is written."""
+        for path in self.paths():
+            os.unlink(path)
+        if os.path.isdir(self.folder):
+            self._remove_unfinished()
+        if os.path.isdir(self.folder) and not os.listdir(self.folder):
+            os.rmdir(self.folder)
+
+
+def read_checkpoint(path):
+    """Return the arrays and the position in one file; raises if any of it is damaged."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    position = json.loads(bytes(arrays.pop(_POSITION)).decode())
+    return arrays, position

@@ -1,0 +1,111 @@
+"""The first stage: a classifier fine-tuned on the training images."""
+
+import keras
+
+from gc_net.classifier import Classifier
+from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD
+from gc_net.registry import Registry
+from gc_net.training.masks import RandomMasks
+from gc_net.training.run import RunError
+
+# The authors cut the rate to a tenth after these of 200 epochs.
+PAPER_BOUNDARIES = (80 / 200, 150 / 200)
+
+
+class MaskedClassifier(keras.Model):
+    """A classifier as it is trained: some of the images are seen through random masks.
+
+    Args:
+        classifier: The `Classifier` to train.
+        masks: A `RandomMasks` layer.
+    """
+
+    def __init__(self, classifier, masks, name="masked_classifier", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.classifier = classifier
+        self.masks = masks
+        self.built = True
+
+    def call(self, images, training=False):
+        normalized = self.masks(self.classifier.normalize(images), training=training)
+        return self.classifier.from_normalized(normalized, training=training)
+
+
+def build_classifier(config, num_classes):
+    """Return a new `Classifier` with the weights that training starts from.
+
+    Args:
+        config: A `TrainConfig`.
+    """
+    classifier = Classifier(
+        config.network.backbone,
+        num_classes=num_classes,
+        image_size=config.data.image_size,
+        weights=None if config.network.weights == "none" else config.network.weights,
+    )
+    if config.classifier.recipe == "none" and num_classes != 1000:
+        raise RunError(
+            "The classifier's recipe `none` takes the 1000-class ImageNet weights as they are, but "
+            f"the dataset has {num_classes} classes. Use the recipe `fast` or `paper`."
+        )
+    return classifier
+
+
+def trained_classifier(classifier, config, num_steps):
+    """Return a compiled model whose training trains `classifier`.
+
+    Args:
+        config: A `TrainConfig`.
+        num_steps: Steps of the whole training, which schedules are stretched to.
+    """
+    settings = config.classifier
+    masks = RandomMasks(
+        settings.mask_shape,
+        settings.mask_fraction,
+        settings.mask_min_extent,
+        settings.mask_max_extent,
+        settings.mask_inverted,
+        seed=config.seed,
+    )
+    model = MaskedClassifier(classifier, masks)
+    model.compile(
+        optimizer=OPTIMIZERS.get(settings.recipe)(settings, num_steps),
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+        # XLA's convolutions are slower than oneDNN's on a CPU.
+        jit_compile=False,
+    )
+    return model
+
+
+def fast_optimizer(settings, num_steps):
+    """Return AdamW: up to its rate within a twentieth of the steps, then down a cosine to zero."""
+    rate = 6e-4 if settings.learning_rate is None else settings.learning_rate
+    warmup = num_steps // 20
+    schedule = keras.optimizers.schedules.CosineDecay(
+        0.0 if warmup else rate,
+        num_steps - warmup,
+        warmup_target=rate if warmup else None,
+        warmup_steps=warmup,
+    )
+    decay = 0.01 if settings.weight_decay is None else settings.weight_decay
+    optimizer = keras.optimizers.AdamW(schedule, weight_decay=decay)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
+    return optimizer
+
+
+def paper_optimizer(settings, num_steps):
+    """Return the authors' SGD with their rates and schedule."""
+    rate = 1e-3 if settings.learning_rate is None else settings.learning_rate
+    schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
+        [round(boundary * num_steps) for boundary in PAPER_BOUNDARIES],
+        [rate, rate * 0.1, rate * 0.01],
+    )
+    decay = 5e-4 if settings.weight_decay is None else settings.weight_decay
+    return SGD(schedule, momentum=0.9, l2=decay, multipliers=REFERENCE_MULTIPLIERS)
+
+
+OPTIMIZERS = Registry(
+    "classifier recipe",
+    {"fast": fast_optimizer, "paper": paper_optimizer},
+)

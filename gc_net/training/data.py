@@ -1,0 +1,86 @@
+"""What a run trains on: a split of images and labels, and batches of it. Boxes are not here."""
+
+import hashlib
+import os
+
+from gc_net import datasets
+from gc_net.datasets.base import DataError
+from gc_net.datasets.cache import ImageCache
+from gc_net.datasets.loading import Unreadable
+from gc_net.datasets.pipeline import num_steps, training_batches
+from gc_net.datasets.transforms import default_resize_size
+
+# Larger caches of decoded images are made only where they are asked for.
+AUTO_CACHE_BYTES = 4e9
+
+
+def open_dataset(config):
+    """Open the dataset that a `DataConfig` names."""
+    options = {"data_dir": config.data_dir, **config.options()}
+    try:
+        return datasets.get(config.dataset, **options)
+    except TypeError as error:
+        raise DataError(
+            f"The dataset {config.dataset!r} cannot be opened with {options}: {error}"
+        ) from error
+
+
+class TrainingData:
+    """The training images of a run.
+
+    Args:
+        split: The `Split` to train on.
+        config: A `DataConfig`.
+        seed: Seed of the order and of the augmentation.
+        cache_dir: Folder for decoded images, or None to decode every time.
+    """
+
+    def __init__(self, split, config, seed, cache_dir=None):
+        self.split = split
+        self.image_size = config.image_size
+        self.resize_size = config.resize_size or default_resize_size(config.image_size)
+        self.seed = seed
+        self.unreadable = Unreadable(announce=True)
+        self.cache = ImageCache(cache_dir, split, self.resize_size) if cache_dir else None
+
+    def num_steps(self, batch_size, num_images=None):
+        """Return the steps of an epoch over all images, or over `num_images` of them."""
+        steps = num_steps(len(self.split) if num_images is None else num_images, batch_size)
+        if steps == 0:
+            raise DataError(
+                f"There are {num_images or len(self.split)} training images, fewer than one batch "
+                f"of {batch_size}. Lower the batch size."
+            )
+        return steps
+
+    def batches(self, batch_size, indices=None, **position):
+        """Return the batches of (the rest of) an epoch, see `pipeline.training_batches`."""
+        return training_batches(
+            self.split,
+            image_size=self.image_size,
+            batch_size=batch_size,
+            seed=self.seed,
+            indices=indices,
+            cache=self.cache,
+            resize_size=self.resize_size,
+            unreadable=self.unreadable,
+            **position,
+        )
+
+    def fingerprint(self):
+        """Return what tells this set of images and labels from another, as a short text."""
+        digest = hashlib.sha256(self.split.labels.astype("<i4").tobytes())
+        for file in self.split.files:
+            digest.update(bytes(file) + b"\0")
+        return f"{len(self.split)} images, {digest.hexdigest()[:16]}"
+
+
+def cache_folder(options, split, config):
+    """Return the folder for decoded images that `options`, a `RunOptions`, ask for, or None."""
+    if options.cache_dir == "none":
+        return None
+    if options.cache_dir != "auto":
+        return options.cache_dir
+    resize_size = config.resize_size or default_resize_size(config.image_size)
+    small = len(split) * resize_size**2 * 3 <= AUTO_CACHE_BYTES
+    return os.path.join(options.work_dir, "cache") if small else None

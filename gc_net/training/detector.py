@@ -1,0 +1,87 @@
+"""The third stage: the detector, trained by what a frozen classifier makes of masked images."""
+
+import keras
+
+from gc_net import presets, shapes
+from gc_net.detector import Detector
+from gc_net.model import GCNet
+from gc_net.optimizers import Adam
+from gc_net.training.folds import CrossFittedGCNet, FoldClassifiers
+
+# The new layers of the heads, see gc_net.backbones.network; the rest starts from trained weights.
+HEAD_LAYERS = r"(^|/)(squeeze|squeeze_bn|outputs)/"
+SHARPNESS = r"(^|/)sharpness$"
+
+
+def build_detector(config, classifier):
+    """Return a new `Detector` with the weights that training starts from.
+
+    Args:
+        config: A `TrainConfig`.
+        classifier: The trained `Classifier`, whose trunk may be taken over.
+    """
+    from_classifier = config.detector.initialize == "classifier"
+    keep_initial = from_classifier or config.network.weights == "none"
+    detector = Detector(
+        config.network.backbone,
+        num_coefficients=shapes.get(config.detector.shape).num_coefficients,
+        image_size=config.data.image_size,
+        head=config.detector.head,
+        weights=None if keep_initial else config.network.weights,
+    )
+    if from_classifier:
+        detector.trunk.set_weights(classifier.trunk.get_weights())
+    return detector
+
+
+def compose(config, detector, generator, classifiers):
+    """Return the `GCNet` to train: with several classifiers, each judges the fold of its number.
+
+    Args:
+        config: A `TrainConfig`.
+        classifiers: One trained `Classifier`, or one per fold.
+    """
+    settings = config.detector
+    weights = {
+        name: getattr(settings, name)
+        for name in ("alpha", "beta", "gamma")
+        if getattr(settings, name) is not None
+    }
+    if len(classifiers) == 1:
+        return GCNet.from_preset(settings.preset, detector, generator, classifiers[0], **weights)
+    return CrossFittedGCNet.from_preset(
+        settings.preset, detector, generator, FoldClassifiers(classifiers), **weights
+    )
+
+
+def compile_detector(model, config, steps_per_epoch):
+    """Compile a `GCNet` with Adam and the rates of `config`, a `TrainConfig`."""
+    settings = config.detector
+    # The first pattern that is found counts.
+    multipliers = [
+        (pattern, factor)
+        for pattern, factor in (
+            (HEAD_LAYERS, settings.head_multiplier),
+            (SHARPNESS, settings.epsilon_multiplier),
+        )
+        if factor is not None
+    ]
+    multipliers += presets.get(settings.preset).multipliers
+    model.compile(optimizer=Adam(_schedule(settings, steps_per_epoch), multipliers=multipliers))
+
+
+def _schedule(settings, steps_per_epoch):
+    if settings.schedule == "cosine":
+        return keras.optimizers.schedules.CosineDecay(
+            settings.learning_rate, settings.epochs * steps_per_epoch
+        )
+    preset = presets.get(settings.preset)
+    rates = [
+        settings.learning_rate * preset.rate_factor(epoch, settings.epochs)
+        for epoch in range(settings.epochs)
+    ]
+    if len(set(rates)) == 1:
+        return rates[0]
+    # A boundary is the last step of the rate before it.
+    boundaries = [epoch * steps_per_epoch - 1 for epoch in range(1, settings.epochs)]
+    return keras.optimizers.schedules.PiecewiseConstantDecay(boundaries, rates)

@@ -1,0 +1,111 @@
+"""One device, several, or several machines: the same training on each."""
+
+import os
+
+import keras
+import tensorflow as tf
+
+from gc_net.training.run import RunError
+
+
+def make_strategy(devices="auto"):
+    """Return the `tf.distribute.Strategy` to train with.
+
+    Args:
+        devices: `"auto"` for all machines that the environment variable `TF_CONFIG` names, or else
+            all GPUs, or else all logical CPUs; `"one"` for TensorFlow's choice of a single device.
+    """
+    if devices == "one":
+        return tf.distribute.get_strategy()
+    if "cluster" in os.environ.get("TF_CONFIG", ""):
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    for kind in ("GPU", "CPU"):
+        found = tf.config.list_logical_devices(kind)
+        if len(found) > 1:
+            return tf.distribute.MirroredStrategy([device.name for device in found])
+        if found:
+            break
+    return tf.distribute.get_strategy()
+
+
+def is_chief():
+    """Return whether this process writes the files: always, unless it is one of many workers."""
+    resolver = tf.distribute.get_strategy().cluster_resolver
+    if resolver is None or not resolver.cluster_spec().jobs:
+        return True
+    return resolver.task_type in (None, "chief") or (
+        resolver.task_type == "worker"
+        and resolver.task_id == 0
+        and "chief" not in resolver.cluster_spec().jobs
+    )
+
+
+def check_batch_size(name, batch_size):
+    """Raise where a batch cannot be shared evenly by the devices."""
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    if batch_size % replicas:
+        lower = batch_size - batch_size % replicas
+        raise RunError(
+            f"The {name}'s batch of {batch_size} images cannot be shared by {replicas} devices. "
+            f"Choose a multiple of {replicas}, e.g. {lower + replicas}."
+        )
+
+
+def check_agreement(name, value):
+    """Raise where workers read different values of `name` from what should be one work_dir."""
+    strategy = tf.distribute.get_strategy()
+    if strategy.num_replicas_in_sync == 1:
+        return
+    values = strategy.run(lambda: tf.constant(int(value), tf.int64))
+    total = int(strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None))
+    if total != int(value) * strategy.num_replicas_in_sync:
+        raise RunError(
+            f"The workers disagree on the {name}: it is {int(value)} here. All of them must use "
+            "one --work_dir on a disk that they share. If they do, start them again."
+        )
+
+
+def barrier():
+    """Wait until all workers have come here."""
+    check_agreement("barrier", 0)
+
+
+def distributed(batches, **position):
+    """Return one epoch of batches, each shared by all replicas of all workers.
+
+    Args:
+        batches: Function to a tf.data.Dataset, see `gc_net.training.loop.train`.
+        position: The epoch and the step to start at.
+    """
+    strategy = tf.distribute.get_strategy()
+    replicas = strategy.num_replicas_in_sync
+    if replicas == 1:
+        return batches(**position, num_shards=1, shard_index=0)
+
+    def worker_batches(context):
+        local = replicas // context.num_input_pipelines
+        first = context.input_pipeline_id * local
+        shards = [
+            batches(**position, num_shards=replicas, shard_index=first + index)
+            for index in range(local)
+        ]
+        return alternate(shards)
+
+    return strategy.distribute_datasets_from_function(worker_batches)
+
+
+def alternate(datasets, start=0):
+    """Return a dataset that takes one batch of each in turn, beginning with number `start`."""
+    if len(datasets) == 1:
+        return datasets[0]
+    turns = tf.data.Dataset.range(start, start + len(datasets)).map(lambda n: n % len(datasets))
+    return tf.data.Dataset.choose_from_datasets(datasets, turns.repeat())
+
+
+def set_up(seed, mixed_precision=False, deterministic=False):
+    """Set what holds for the whole process, before any network is built."""
+    keras.utils.set_random_seed(seed % 2**32)
+    if deterministic:
+        tf.config.experimental.enable_op_determinism()
+    half = "mixed_float16" if tf.config.list_physical_devices("GPU") else "mixed_bfloat16"
+    keras.config.set_dtype_policy(half if mixed_precision else "float32")

@@ -1,0 +1,109 @@
+"""Cross-fitting: images are supervised by a classifier that was not fitted on them."""
+
+import contextlib
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gc_net.model import GCNet
+from gc_net.training.devices import alternate
+
+
+def assign_folds(labels, num_folds, seed):
+    """Return the fold [N] of each image; every class is spread evenly over the folds.
+
+    Args:
+        labels: [N] integers.
+    """
+    rng = np.random.default_rng((seed, num_folds))
+    folds = np.empty(len(labels), np.int64)
+    offset = 0
+    for label in np.unique(labels):
+        members = rng.permutation(np.flatnonzero(labels == label))
+        # Where a class does not divide evenly, the next one begins with the fold that is behind.
+        folds[members] = (np.arange(len(members)) + offset) % num_folds
+        offset += len(members)
+    return folds
+
+
+def fold_batches(batches, folds, num_folds, *, epoch, start_step, num_shards, shard_index):
+    """Return one epoch of batches, each from one fold alone, the folds taking turns.
+
+    Args:
+        batches: Function of `indices` and the arguments here to the batches of these images, as
+            `pipeline.training_batches` gives them.
+        folds: [N] fold of each image.
+
+    Returns:
+        A tf.data.Dataset of (images, labels, fold [B]).
+    """
+
+    def one_fold(fold):
+        dataset = batches(
+            indices=np.flatnonzero(folds == fold),
+            epoch=epoch,
+            # Steps are counted over all folds; this is how many of them were this fold's.
+            start_step=(start_step + num_folds - 1 - fold) // num_folds,
+            num_shards=num_shards,
+            shard_index=shard_index,
+        )
+        number = tf.constant(fold, tf.int32)
+        return dataset.map(
+            lambda images, labels: (images, labels, tf.fill(tf.shape(labels), number))
+        )
+
+    return alternate([one_fold(fold) for fold in range(num_folds)], start_step)
+
+
+class FoldClassifiers(keras.Model):
+    """Several classifiers that stand for one: which one judges is chosen batch by batch.
+
+    Args:
+        classifiers: One `Classifier` per fold, each fitted on the other folds.
+    """
+
+    def __init__(self, classifiers, name="classifiers", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.classifiers = list(classifiers)
+        self.image_size = classifiers[0].image_size
+        self.num_classes = classifiers[0].num_classes
+        self._fold = None
+        self.built = True
+
+    @contextlib.contextmanager
+    def supervising(self, fold):
+        """Judge images of this fold, a scalar tensor, within the `with` block."""
+        self._fold = fold
+        try:
+            yield
+        finally:
+            self._fold = None
+
+    def normalize(self, images):
+        return self.classifiers[0].normalize(images)
+
+    def from_normalized(self, normalized, training=False):
+        if self._fold is None:
+            raise ValueError("Which fold the images are of must be said with `supervising`.")
+        # Only the chosen branch is computed.
+        return tf.switch_case(
+            self._fold,
+            [
+                lambda classifier=classifier: classifier.from_normalized(normalized, training)
+                for classifier in self.classifiers
+            ],
+        )
+
+
+class CrossFittedGCNet(GCNet):
+    """A `GCNet` for training whose batches come with their fold; its classifier is chosen by it.
+
+    Args:
+        classifier: A `FoldClassifiers`.
+    """
+
+    def train_step(self, data):
+        images, labels, folds = data
+        with self.classifier.supervising(folds[0]):
+            return super().train_step((images, labels))

@@ -1,0 +1,206 @@
+"""The folder of a run: who may write to it, what it was started with, and how files get there."""
+
+import contextlib
+import errno
+import functools
+import json
+import os
+import platform
+import subprocess
+import sys
+
+from gc_net.version import __version__
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock; there the folder is not locked
+    fcntl = None
+
+CONFIG_FILE = "config.json"
+LOCK_FILE = "lock"
+
+
+class RunError(RuntimeError):
+    """A run that cannot start or go on; the message says why, and what to do."""
+
+
+@contextlib.contextmanager
+def writing(path):
+    """Turn the errors of a full or unwritable disk into ones that say what to do."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RunError(
+                f"The disk is full: {path} could not be written ({error.strerror}). What was "
+                "written before is intact. Free some space and run the same command again; it "
+                "goes on from the last checkpoint."
+            ) from error
+        raise RunError(
+            f"{path} cannot be written: {error.strerror or error}. Choose another folder with "
+            "--work_dir, or change its permissions."
+        ) from error
+
+
+def replace_file(path, write, mode="wb"):
+    """Write a file in one step: readers see the old one or the new one, whatever happens.
+
+    Args:
+        path: File to write.
+        write: Function that is given the open temporary file.
+    """
+    temporary = f"{path}.tmp"
+    with writing(path):
+        try:
+            encoding = None if "b" in mode else "utf-8"
+            with open(temporary, mode, encoding=encoding) as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+            _sync_folder(os.path.dirname(path) or ".")
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+
+
+def write_json(path, record):
+    def write(file):
+        json.dump(record, file, indent=2, ensure_ascii=False)
+        file.write("\n")
+
+    replace_file(path, write, mode="w")
+
+
+def read_json(path):
+    """Return the content of a JSON file, or None where there is no such file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: {error}. Delete it, or use another folder.") from None
+
+
+def make_folder(path):
+    with writing(path):
+        os.makedirs(path, exist_ok=True)
+    return path
+
+
+@contextlib.contextmanager
+def locked(work_dir):
+    """Keep other processes out of `work_dir`. The lock goes when its process does, however."""
+    make_folder(work_dir)
+    path = os.path.join(work_dir, LOCK_FILE)
+    with writing(path):
+        file = open(path, "a+")  # noqa: SIM115
+    with file:
+        if fcntl:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise RunError(
+                    f"{work_dir} is in use by another run (process {file.read().strip() or '?'}). "
+                    "Wait for it, stop it, or choose another --work_dir."
+                ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def check_config(folder, config, write=True):
+    """Record `config` in `folder`, or compare it with what is recorded there.
+
+    Args:
+        folder: A stage's folder.
+        config: Nested dict of settings.
+        write: Whether to record it. Otherwise only settings that are given are compared.
+
+    Raises:
+        RunError: If the folder was made with other settings; all that differ are listed.
+    """
+    path = os.path.join(folder, CONFIG_FILE)
+    # Through JSON, so that tuples compare as the lists they are read back as.
+    config = json.loads(json.dumps(config))
+    recorded = read_json(path)
+    if recorded is None:
+        if write:
+            make_folder(folder)
+            write_json(path, {"config": config, "environment": environment()})
+        return
+    recorded = recorded.get("config", {})
+    if not write:
+        recorded = {name: recorded.get(name) for name in config}
+    differences = _differences(recorded, config)
+    if differences:
+        listing = "\n".join(
+            f"  {name}: {before!r} there, {now!r} now" for name, before, now in differences
+        )
+        raise RunError(
+            f"{folder} holds a run with other settings:\n{listing}\n"
+            "Choose another --work_dir, delete this one, or use its settings."
+        )
+
+
+def environment():
+    """Return what a result may depend on besides its configuration."""
+    import importlib.metadata
+
+    packages = ("tensorflow", "keras", "numpy", "opencv-python-headless")
+    versions = {}
+    for package in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return {
+        "gc_net": __version__,
+        "git_revision": git_revision(),
+        "python": platform.python_version(),
+        "packages": versions,
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "command": sys.argv,
+    }
+
+
+@functools.cache
+def git_revision():
+    """Return the revision of the source, with `+` where files were changed, or None."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+
+    def git(*arguments):
+        return subprocess.run(
+            ["git", "-C", folder, *arguments], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no")
+        return git("rev-parse", "HEAD") + ("+" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def _differences(recorded, given, prefix=""):
+    """Yield (name, recorded value, given value) for all settings that differ, sections opened."""
+    found = []
+    for name in {**recorded, **given}:
+        before, now = recorded.get(name), given.get(name)
+        if isinstance(before, dict) and isinstance(now, dict):
+            found += _differences(before, now, f"{prefix}{name}.")
+        elif before != now:
+            found.append((prefix + name, before, now))
+    return found
+
+
+def _sync_folder(folder):
+    # A rename survives a power cut only once its folder has reached the disk.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

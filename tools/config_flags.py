@@ -1,0 +1,113 @@
+"""Flags made from the settings' dataclasses, so that each is named and described once."""
+
+import dataclasses
+import sys
+
+from absl import app, flags
+
+from gc_net.training.config import (
+    ClassifierConfig,
+    DataConfig,
+    DetectorConfig,
+    GeneratorConfig,
+    NetworkConfig,
+    RunOptions,
+    TrainConfig,
+    is_section,
+    plain_type,
+)
+
+SECTIONS = {
+    "data": DataConfig,
+    "network": NetworkConfig,
+    "classifier": ClassifierConfig,
+    "generator": GeneratorConfig,
+    "detector": DetectorConfig,
+}
+
+
+def define(settings, prefix="", skip=(), defaults=None):
+    """Define a flag for every plain setting of a dataclass.
+
+    Args:
+        settings: A subclass of `Settings`.
+        prefix: Put before every name, e.g. `"detector_"`.
+        skip: Names of settings that get no flag.
+        defaults: Other defaults than the dataclass's.
+    """
+    descriptions = settings.descriptions()
+    for field in dataclasses.fields(settings):
+        if field.name in skip or is_section(field):
+            continue
+        name, kind = prefix + field.name, plain_type(field)
+        default = (defaults or {}).get(field.name, field.default)
+        text, allowed = descriptions[field.name], field.metadata
+        if allowed and allowed["choices"]:
+            flags.DEFINE_enum(name, default, allowed["choices"], text)
+        elif kind is bool:
+            flags.DEFINE_bool(name, default, text)
+        elif kind in (int, float):
+            make = flags.DEFINE_integer if kind is int else flags.DEFINE_float
+            make(name, default, text, lower_bound=allowed["low"] if allowed else None)
+        else:
+            flags.DEFINE_string(name, default, text)
+
+
+def read(settings, prefix="", **fixed):
+    """Build a settings object from the flags that `define` made; `fixed` are given instead."""
+    values = {
+        field.name: flags.FLAGS[prefix + field.name].value
+        for field in dataclasses.fields(settings)
+        if not is_section(field) and prefix + field.name in flags.FLAGS
+    }
+    return settings(**{**values, **fixed})
+
+
+def define_stages(*stages):
+    """Define the flags of a run: of data, network, run, and of the given stages.
+
+    Flags of several stages begin with the stage's name.
+    """
+    define(DataConfig)
+    define(NetworkConfig)
+    for stage in stages:
+        skip = ("shape", "network", "seed") if stage == "generator" else ()
+        define(SECTIONS[stage], prefix=_prefix(stage, stages), skip=skip)
+    define(TrainConfig)
+    define(RunOptions)
+
+
+def read_stages(*stages):
+    """Return the `TrainConfig` and the `RunOptions` that the flags of `define_stages` say."""
+    sections = {"data": read(DataConfig), "network": read(NetworkConfig)}
+    for stage in stages:
+        sections[stage] = read(SECTIONS[stage], _prefix(stage, stages))
+    return read(TrainConfig, **sections), read(RunOptions)
+
+
+def run_stages(argv, sections, **arguments):
+    """Do what a training tool does: read the flags, call `chain.train`, put errors in one line.
+
+    Args:
+        argv: What `main` is given.
+        sections: The stages that `define_stages` was given.
+        arguments: What else `chain.train` takes.
+    """
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    try:
+        config, options = read_stages(*sections)
+    except ValueError as error:
+        raise app.UsageError(str(error)) from None
+    from gc_net.datasets.base import DataError
+    from gc_net.training.chain import train
+    from gc_net.training.run import RunError
+
+    try:
+        train(config, options, **arguments)
+    except (RunError, DataError) as error:
+        sys.exit(f"Error: {error}")
+
+
+def _prefix(stage, stages):
+    return f"{stage}_" if len(stages) > 1 else ""

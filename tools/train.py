@@ -1,0 +1,29 @@
+r"""Trains a localizer from a folder of labelled images, all stages in one go.
+
+  python -m tools.train --dataset=folder --data_dir=my_photos --work_dir=runs/mine
+  python -m tools.train --flagfile=recipes/creatures.flags
+
+Ends with work_dir/model, which tools.predict, tools.evaluate and tools.export take. Stopped at any
+moment, the same command goes on where it was, and ends with the same weights.
+"""
+
+from absl import app, flags
+
+from tools import config_flags
+
+STAGES = ("classifier", "generator", "detector")
+
+config_flags.define_stages(*STAGES)
+flags.adopt_module_key_flags(config_flags)
+flags.DEFINE_multi_enum(
+    "stage", list(STAGES), STAGES, "Stage to run; give it more than once for several. All if not."
+)
+flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
+
+
+def main(argv):
+    config_flags.run_stages(argv, STAGES, stages=flags.FLAGS.stage, evaluate=flags.FLAGS.evaluate)
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,33 @@
+r"""Trains the detector on a classifier that is there: the last stages of tools.train.
+
+  python -m tools.train_detector --dataset=folder --data_dir=my_photos --work_dir=runs/mine
+
+Takes work_dir/classifier, which tools.train_classifier made with the same data and seed, and
+writes work_dir/model. To try several detectors on one classifier, name its run's folder with
+--classifier_dir and give each detector a --work_dir of its own.
+"""
+
+from absl import app, flags
+
+from tools import config_flags
+
+config_flags.define_stages("detector")
+flags.adopt_module_key_flags(config_flags)
+flags.DEFINE_string(
+    "classifier_dir", None, "The run whose classifier to use, where it is not in work_dir."
+)
+flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
+
+
+def main(argv):
+    config_flags.run_stages(
+        argv,
+        ["detector"],
+        stages=["generator", "detector"],
+        evaluate=flags.FLAGS.evaluate,
+        classifier_dir=flags.FLAGS.classifier_dir or flags.FLAGS.work_dir,
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)
