@@ -1,12 +1,12 @@
 r"""Measure a trained model, beside baselines on the same images.
 
-python -m tools.evaluate --model=runs/demo/model --dataset=creatures
+python -m tools.evaluate --model=runs/demo/model
 python -m tools.evaluate --model=runs/birds/model --dataset=cub --data_dir=CUB_200_2011 --ten_crop
 
 Prints a table and writes metrics.json, predictions.json and report.html to --output.
 """
 
-import inspect
+import functools
 import os
 import sys
 
@@ -19,10 +19,12 @@ from gc_net.evaluation.protocols import PROTOCOLS
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string("model", None, "Folder of the model, e.g. runs/mine/model.", required=True)
-flags.DEFINE_enum("dataset", "folder", DATASETS.names, "Kind of dataset.")
-flags.DEFINE_string("data_dir", None, "Folder of the dataset; the creatures have none.")
+flags.DEFINE_enum(
+    "dataset", None, DATASETS.names, "Kind of dataset; the one it was trained on if not set."
+)
+flags.DEFINE_string("data_dir", None, "Folder of the dataset; where it was in training if not set.")
+flags.DEFINE_string("dataset_options", None, "More of the dataset's settings, as in training.")
 flags.DEFINE_string("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
-flags.DEFINE_integer("seed", 0, "Seed of the dataset.", lower_bound=0)
 flags.DEFINE_string("output", None, "Folder to write to; `evaluation` beside the model if not set.")
 flags.DEFINE_enum("split", "test", ["train", "test"], "Which part of the dataset.")
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
@@ -46,23 +48,16 @@ flags.DEFINE_bool("report", True, "Write report.html.")
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-    from gc_net import datasets
-    from gc_net.evaluation.evaluate import run_evaluation
+    from gc_net.evaluation.evaluate import recorded_dataset, run_evaluation
 
-    options = {"data_dir": FLAGS.data_dir, "seed": FLAGS.seed}
-    if FLAGS.boxes is not None:
-        if "boxes" not in inspect.signature(DATASETS.get(FLAGS.dataset)).parameters:
-            raise app.UsageError(
-                f"The dataset {FLAGS.dataset} has its own boxes; leave out --boxes."
-            )
-        options["boxes"] = FLAGS.boxes
-    output = FLAGS.output or os.path.join(
-        os.path.dirname(os.path.abspath(FLAGS.model)), "evaluation"
-    )
+    data = {name: FLAGS[name].value for name in ("dataset", "data_dir", "dataset_options", "boxes")}
+    data = {name: value for name, value in data.items() if value is not None}
+    run_dir = os.path.dirname(os.path.abspath(FLAGS.model))
+    output = FLAGS.output or os.path.join(run_dir, "evaluation")
     try:
         run_evaluation(
             FLAGS.model,
-            datasets.get(FLAGS.dataset, **options),
+            functools.partial(recorded_dataset, **data),
             output,
             protocol=FLAGS.protocol,
             split=FLAGS.split,

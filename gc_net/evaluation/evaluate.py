@@ -1,24 +1,20 @@
 """Evaluation of a model on a split: predictions, metrics, baselines, and the files about them."""
 
-import logging
+import importlib.util
 import os
 
-import numpy as np
-
-from gc_net.datasets import pipeline, transforms
+from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError
 from gc_net.datasets.cache import ImageCache
 from gc_net.datasets.loading import Unreadable
-from gc_net.evaluation import baselines as baseline_methods
-from gc_net.evaluation import passes, protocols, summary, tables
-from gc_net.evaluation.baselines.base import Unsuitable, hits_by_level
-from gc_net.evaluation.results import BaselineResult, Evaluation, read_history
+from gc_net.evaluation import comparison, passes, protocols, summary, tables, wsoleval
+from gc_net.evaluation.baselines.base import hits_by_level
+from gc_net.evaluation.checks import check_model, check_truth, spread
+from gc_net.evaluation.pictures import image_reader, mask_renderer, mean_color
+from gc_net.evaluation.results import Evaluation, read_history
 from gc_net.evaluation.writing import predictions, write_json
-
-_log = logging.getLogger("gc_net")
-
-# Training images that a baseline may be fitted on; more change a principal component little.
-_FIT_IMAGES = 1000
+from gc_net.training.config import DataConfig
+from gc_net.training.data import open_dataset
 
 
 def run_evaluation(
@@ -35,7 +31,8 @@ def run_evaluation(
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
-        dataset: A `Dataset`.
+        dataset: A `Dataset`, or a function of the model's `info` to one, such as
+            `recorded_dataset`.
         output_dir: Folder to write to.
         resize_size: As for `evaluate`; the one the model was trained with if None.
         score_maps: Whether to write the masks as score maps, and the dataset's lists, in the
@@ -48,11 +45,15 @@ def run_evaluation(
         Dict, the content of `metrics.json`.
 
     Example:
-        run_evaluation("runs/mine/model", gc_net.datasets.get("creatures"), "runs/mine/evaluation")
+        run_evaluation("runs/mine/model", recorded_dataset, "runs/mine/evaluation")
     """
     from gc_net.saving import load_model
 
+    if score_maps:
+        wsoleval.check_frame(protocols.get(options.get("protocol", "paper")))
     saved = load_model(model_dir)
+    if callable(dataset):
+        dataset = dataset(saved.info)
     evaluation = evaluate(
         saved.model,
         saved.class_names,
@@ -64,17 +65,47 @@ def run_evaluation(
     os.makedirs(output_dir, exist_ok=True)
     write_json(os.path.join(output_dir, "metrics.json"), evaluation.metrics)
     write_json(os.path.join(output_dir, "predictions.json"), predictions(evaluation))
-    if score_maps:
-        from gc_net.evaluation.wsoleval import write_score_maps
-
-        folder = os.path.join(output_dir, "wsoleval")
-        write_score_maps(folder, evaluation, dataset.truth(evaluation.split))
-    if report:
+    if report and importlib.util.find_spec("gc_net.evaluation.report"):
         from gc_net.evaluation.report import write_report
 
         write_report(output_dir, evaluation)
     print(tables.evaluation_table(evaluation.metrics))
+    if score_maps:
+        folder = os.path.join(output_dir, "wsoleval")
+        command = wsoleval.write_score_maps(folder, evaluation, dataset.truth(evaluation.split))
+        print(f"To evaluate the score maps with clovaai/wsolevaluation:\n  {command}")
     return evaluation.metrics
+
+
+def recorded_dataset(info, dataset=None, data_dir=None, dataset_options=None, boxes=None):
+    """Open the dataset a model was trained on, or another one.
+
+    Args:
+        info: What was saved with the model.
+        dataset: Name of a dataset. If it is None or the recorded one, what is not given here is
+            taken from the record.
+        data_dir, dataset_options: As in `gc_net.training.config.DataConfig`.
+        boxes: Box file of a folder.
+    """
+    recorded = info.get("config", {}).get("data", {})
+    if dataset is None and "dataset" not in recorded:
+        raise ValueError(
+            "The model does not say which dataset it was trained on. Name one (--dataset)."
+        )
+    if dataset not in (None, recorded.get("dataset")):
+        recorded = {}
+    options = dataset_options
+    if options is None:
+        options = recorded.get("dataset_options", "")
+    if boxes is not None:
+        options = ",".join(filter(None, [options, f"boxes={boxes}"]))
+    return open_dataset(
+        DataConfig(
+            dataset=dataset or recorded["dataset"],
+            data_dir=data_dir or recorded.get("data_dir"),
+            dataset_options=options,
+        )
+    )
 
 
 def evaluate(
@@ -114,8 +145,10 @@ def evaluate(
         An `Evaluation`.
     """
     protocol = protocols.get(protocol)
-    data, truth = dataset.split(split), dataset.truth(split)
-    _check(model, class_names, dataset, data, truth)
+    data = dataset.split(split)
+    check_model(model, class_names, dataset, data)
+    truth = dataset.truth(split)
+    check_truth(truth, dataset, data)
     image_size = model.detector.image_size
     if protocol.frame == "full":
         if ten_crop:
@@ -124,7 +157,7 @@ def evaluate(
     else:
         resize_size = resize_size or transforms.default_resize_size(image_size)
     options = {"image_size": image_size, "resize_size": resize_size, "batch_size": batch_size}
-    methods = _prepared_baselines(baselines, model.classifier, dataset, protocol, cache, options)
+    methods = comparison.prepared(baselines, model.classifier, dataset, protocol, cache, options)
     unreadable = Unreadable()
     images = None if cache is None else ImageCache(cache, data, resize_size)
     found = passes.collect(
@@ -133,20 +166,18 @@ def evaluate(
         data,
         truth,
         protocol,
-        indices=_spread(len(data), limit),
+        indices=spread(len(data), limit),
         ten_crop=ten_crop,
         unreadable=unreadable,
         cache=images,
         **options,
     )
-    if not found:
-        raise DataError(f"No image could be evaluated.\n{unreadable.summary()}")
     if not found["num_truth_boxes"].any():
         raise DataError(
             f"None of the {len(found['labels']):,} evaluated images of the {split!r} split has a "
             "box to compare with. Give images that have some, or lift the limit."
         )
-    baseline_results = _baseline_results(methods, protocol, found)
+    baseline_results = comparison.results(methods, protocol, found)
     return Evaluation(
         model=model_dir,
         dataset=dataset.name,
@@ -181,9 +212,9 @@ def evaluate(
         },
         baselines=baseline_results,
         history=read_history(model_dir) if model_dir else {},
-        mean_color=_mean_color(model.classifier),
-        read_image=_reader(data, found["index"], resize_size, image_size, images),
-        render_masks=_renderer(model, found["coefficients"]),
+        mean_color=mean_color(model.classifier),
+        read_image=image_reader(data, found["index"], resize_size, image_size, images),
+        render_masks=mask_renderer(model, found["coefficients"]),
         **{name: found[name] for name in _FOUND},
     )
 
@@ -201,78 +232,6 @@ _FOUND = (
     "num_truth_boxes",
     "iou",
 )
-
-
-def _check(model, class_names, dataset, data, truth):
-    """Raise where model and data do not belong together, before anything is read."""
-    if not hasattr(model, "detector"):
-        raise ValueError(
-            f"The model is a {type(model).__name__}, which localizes nothing. Expected a GCNet: "
-            "give the folder that the detector's training wrote."
-        )
-    num_classes = model.classifier.num_classes
-    if not class_names:
-        raise ValueError(
-            "The model has no list of classes. Save it again with `class_names`, in the order of "
-            "the labels it was trained with."
-        )
-    if len(class_names) != num_classes:
-        raise ValueError(
-            f"The model tells {num_classes} classes apart, but its list names {len(class_names)}. "
-            "Its model.json is damaged or was changed."
-        )
-    if len(data.class_names) != num_classes:
-        raise ValueError(
-            f"The model tells {num_classes} classes apart, the dataset {dataset.name!r} has "
-            f"{len(data.class_names)}. Give the dataset the model was trained on."
-        )
-    for label, (ours, theirs) in enumerate(zip(class_names, data.class_names, strict=True)):
-        if ours != theirs:
-            raise ValueError(
-                f"Class {label} is {ours!r} to the model and {theirs!r} in the dataset "
-                f"{dataset.name!r}. Give the dataset the model was trained on, with its classes "
-                "in the same order."
-            )
-    if len(data) == 0:
-        raise DataError(f"The {data.name!r} split of the dataset {dataset.name!r} is empty.")
-    if truth is None or not len(truth.boxes):
-        raise DataError(
-            f"The {data.name!r} split of the dataset {dataset.name!r} has no boxes, so there is "
-            "nothing to compare predicted ones with. Give boxes (for a folder: --boxes, a COCO, "
-            "Pascal VOC or CSV file)."
-        )
-
-
-def _spread(num_images, limit):
-    """Return the indices of at most `limit` images, evenly spread: splits are sorted by class."""
-    if limit is None or limit >= num_images:
-        return np.arange(num_images)
-    if limit < 1:
-        raise ValueError(f"`limit` must be at least 1. Received: {limit}")
-    return np.arange(limit) * num_images // limit
-
-
-def _prepared_baselines(names, classifier, dataset, protocol, cache, options):
-    def training_batches():
-        split = dataset.split("train")
-        indices = _spread(len(split), _FIT_IMAGES)
-        batches = pipeline.evaluation_batches(
-            split, frame=protocol.frame, indices=indices, cache=cache, **options
-        )
-        return (batch["image"] for batch in batches)
-
-    methods = []
-    for name in baseline_methods.DEFAULT if names is None else names:
-        method = baseline_methods.get(name)
-        try:
-            method.prepare(classifier, training_batches)
-        except Unsuitable as error:
-            if names is not None:
-                raise ValueError(f"The baseline {method.name!r} cannot be used: {error}") from error
-            _log.warning("The baseline %r is left out: %s", method.name, error)
-        else:
-            methods.append(method)
-    return methods
 
 
 def _own_metrics(protocol, found):
@@ -295,28 +254,6 @@ def _own_metrics(protocol, found):
     }
 
 
-def _baseline_results(methods, protocol, found):
-    results = {}
-    for method in methods:
-        scores = method.scores(
-            protocol,
-            found["truth_boxes"],
-            found["num_truth_boxes"],
-            found.get(f"map_iou/{method.name}"),
-            found.get(f"map_iou_v2/{method.name}"),
-        )
-        for score in scores:
-            values = summary.method_metrics(
-                found["labels"],
-                found["top_classes"],
-                score.iou,
-                score.hits,
-                protocol.hits(score.iou),
-            )
-            results[score.name] = BaselineResult(score.name, score.title, score.tuned, values)
-    return results
-
-
 def _settings(model, options):
     """Return what tells one run from another, for tables that compare several."""
     return {
@@ -330,35 +267,3 @@ def _settings(model, options):
         "image_size": options["image_size"],
         "resize_size": options["resize_size"],
     }
-
-
-def _mean_color(classifier):
-    """Return the colour that normalizes to zero, which masked pixels take, RGB 0–255.
-
-    The normalizer is affine, but may mix or reorder the channels: four colours tell it all.
-    """
-    colors = np.concatenate([np.zeros((1, 3)), np.eye(3)]).astype(np.float32)
-    normalized = np.asarray(classifier.normalize(colors[:, None, None]))[:, 0, 0]  # [4, 3]
-    offset = normalized[0].astype(np.float64)
-    slopes = (normalized[1:] - offset).T
-    return np.clip(np.linalg.solve(slopes, -offset), 0, 255).astype(np.float32)
-
-
-def _reader(data, index, resize_size, image_size, cache):
-    window = transforms.center_window(resize_size, image_size)
-
-    def read_image(row):
-        place = int(index[row])
-        stored = cache.get(place) if cache else None
-        image = transforms.squash(data.read(place), resize_size) if stored is None else stored[0]
-        return transforms.take(image, window, image_size)
-
-    return read_image
-
-
-def _renderer(model, coefficients):
-    def render_masks(rows):
-        masks = model.generator(coefficients[np.asarray(rows)], training=False)
-        return np.asarray(masks, np.float32)[..., 0]  # [n, S, S]
-
-    return render_masks

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from gc_net import metrics
 from gc_net.datasets import pipeline, transforms
+from gc_net.datasets.base import DataError
 from gc_net.evaluation.baselines.base import Forward
 from gc_net.progress import track
 from gc_net.shapes.frame import principal_axes
@@ -77,12 +78,23 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, **op
     )
     collected = []
     total = pipeline.num_steps(len(indices), options["batch_size"], drop_remainder=False)
-    for batch in track(batches, total, "Evaluating"):
+    for batch in _readable(track(batches, total, "Evaluating"), len(indices), options):
         outputs = run(batch.pop("image"), batch["label"])
         batch = {name: tensor.numpy() for name, tensor in batch.items()}
         outputs = tf.nest.map_structure(lambda tensor: tensor.numpy(), outputs)
         collected.append(_compared(model, baselines, truth, protocol, batch, outputs, options))
     return _joined(collected)
+
+
+def _readable(batches, count, options):
+    """Yield batches; say in plain words where not a single image could be read."""
+    try:
+        yield from batches
+    except tf.errors.OpError:
+        # An error of the loader's threads arrives wrapped in one of TensorFlow's.
+        if len(options["unreadable"]) < count:
+            raise
+        raise DataError(f"No image could be evaluated. {options['unreadable'].summary()}") from None
 
 
 def _compared(model, baselines, truth, protocol, batch, outputs, options):
@@ -153,7 +165,4 @@ def _masks_in_frame(truth, index, frame, options):
 
 
 def _joined(collected):
-    return {
-        name: np.concatenate([kept[name] for kept in collected])
-        for name in (collected[0] if collected else ())
-    }
+    return {name: np.concatenate([kept[name] for kept in collected]) for name in collected[0]}

@@ -1,6 +1,5 @@
 """What an evaluation found, image by image: the one thing that reports and tables are made from."""
 
-import csv
 import dataclasses
 import glob
 import os
@@ -8,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+
+from gc_net.training.callbacks.csv_log import read_log
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,22 +120,18 @@ class Evaluation:
 def read_history(model_dir):
     """Return the logs of the stages that trained a model: {stage: {column: [E] float64}}.
 
-    They are `<stage>/log.csv` in the run's folder, the one that holds the model's.
+    They are `<stage>/log.csv` in the folder of the run, which holds the model's folder and a
+    `config.json`; empty for a model that stands by itself.
     """
     run_dir = os.path.dirname(os.path.abspath(model_dir))
+    if not os.path.exists(os.path.join(run_dir, "config.json")):
+        return {}
     history = {}
     for path in sorted(glob.glob(os.path.join(glob.escape(run_dir), "*", "log.csv"))):
-        with open(path, newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        rows = read_log(path)
         if rows:
+            names = dict.fromkeys(name for row in rows for name in row)  # an ordered set
             history[os.path.basename(os.path.dirname(path))] = {
-                name: np.array([_number(row.get(name)) for row in rows]) for name in rows[0] if name
+                name: np.array([row.get(name, np.nan) for row in rows]) for name in names
             }
     return history
-
-
-def _number(text):
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return np.nan

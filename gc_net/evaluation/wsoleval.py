@@ -19,6 +19,7 @@ import cv2
 import numpy as np
 
 from gc_net import metrics
+from gc_net.evaluation import protocols
 from gc_net.evaluation.protocols import Protocol
 
 RESOLUTION = 224
@@ -125,6 +126,15 @@ def _outline_boxes(mask):
     return boxes, int(np.argmax([cv2.contourArea(outline) for outline in outlines]))
 
 
+def check_frame(protocol):
+    """Raise where a protocol does not show what score maps must."""
+    if protocol.frame != "full":
+        raise ValueError(
+            f"Score maps show whole images, and the protocol {protocol.name!r} sees only a crop of "
+            "them. Evaluate with the protocol 'wsoleval' or 'full'."
+        )
+
+
 def write_score_maps(folder, evaluation, truth):
     """Write score maps and lists as clovaai/wsolevaluation reads them.
 
@@ -142,11 +152,7 @@ def write_score_maps(folder, evaluation, truth):
     Returns:
         The command that evaluates them there.
     """
-    if evaluation.frame != "full":
-        raise ValueError(
-            f"Score maps show whole images, and the protocol {evaluation.protocol!r} sees only a "
-            "crop of them. Evaluate with the protocol 'wsoleval' or 'full'."
-        )
+    check_frame(protocols.get(evaluation.protocol))
     name = _METADATA_NAMES.get(evaluation.dataset, "CUB")
     rows = np.flatnonzero(evaluation.num_truth_boxes > 0)
     lists = {"image_ids": [], "class_labels": [], "image_sizes": [], "localization": []}

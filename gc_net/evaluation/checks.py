@@ -1,0 +1,58 @@
+"""What must hold before a model is evaluated on a dataset."""
+
+import numpy as np
+
+from gc_net.datasets.base import DataError
+
+
+def check_model(model, class_names, dataset, split):
+    """Raise where a model and the `Split` of a dataset do not belong together."""
+    if not hasattr(model, "detector"):
+        raise ValueError(
+            f"The model is a {type(model).__name__}, which localizes nothing. Expected a GCNet: "
+            "give the folder that the detector's training wrote."
+        )
+    num_classes = model.classifier.num_classes
+    if not class_names:
+        raise ValueError(
+            "The model has no list of classes. Save it again with `class_names`, in the order of "
+            "the labels it was trained with."
+        )
+    if len(class_names) != num_classes:
+        raise ValueError(
+            f"The model tells {num_classes} classes apart, but its list names {len(class_names)}. "
+            "Its model.json is damaged or was changed."
+        )
+    if len(split.class_names) != num_classes:
+        raise ValueError(
+            f"The model tells {num_classes} classes apart, the dataset {dataset.name!r} has "
+            f"{len(split.class_names)}. Give the dataset the model was trained on."
+        )
+    for label, (ours, theirs) in enumerate(zip(class_names, split.class_names, strict=True)):
+        if ours != theirs:
+            raise ValueError(
+                f"Class {label} is {ours!r} to the model and {theirs!r} in the dataset "
+                f"{dataset.name!r}. Give the dataset the model was trained on, with its classes "
+                "in the same order."
+            )
+    if len(split) == 0:
+        raise DataError(f"The {split.name!r} split of the dataset {dataset.name!r} is empty.")
+
+
+def check_truth(truth, dataset, split):
+    """Raise where there is nothing to compare predictions with."""
+    if truth is None or not len(truth.boxes):
+        raise DataError(
+            f"The {split.name!r} split of the dataset {dataset.name!r} has no boxes, so there is "
+            "nothing to compare predicted ones with. Give boxes (for a folder: --boxes, a COCO, "
+            "Pascal VOC or CSV file)."
+        )
+
+
+def spread(num_images, limit):
+    """Return the indices of at most `limit` images, evenly spread: splits are sorted by class."""
+    if limit is None or limit >= num_images:
+        return np.arange(num_images)
+    if limit < 1:
+        raise ValueError(f"`limit` must be at least 1. Received: {limit}")
+    return np.arange(limit) * num_images // limit
