@@ -17,15 +17,18 @@ COLUMNS = (
 
 
 class Table(Format):
-    """Writes `predictions.csv`.
+    """Writes `predictions.csv`, or a file of another name.
 
     The rotated rectangle, the smallest around the shape, has its angle from the x axis to its
     first side, clockwise on screen.
     """
 
+    def __init__(self, file_name="predictions.csv"):
+        self.file_name = file_name
+
     def write(self, folder, results, class_names):
         del class_names
-        path = os.path.join(folder, "predictions.csv")
+        path = os.path.join(folder, self.file_name)
         with replaced_file(path) as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)

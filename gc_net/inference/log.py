@@ -1,0 +1,102 @@
+"""Predictions on disk as they are made, so that an interrupted run goes on where it stopped."""
+
+import json
+import os
+
+from gc_net.inference.prediction import Prediction
+
+LOG_FILE = "predictions.jsonl"
+
+
+class PredictionLog:
+    """A file of one line of JSON an image, after a first line that says what made them.
+
+    Args:
+        folder: Output folder. It is made if need be; one with other things in it is refused.
+        header: Dict that predictions in the log depend on; a log that has another is refused.
+
+    Example:
+        with PredictionLog("out", {"model": "..."}) as log:
+            log.append([("a.jpg", prediction)])
+        for file, prediction in log:
+            ...
+    """
+
+    def __init__(self, folder, header):
+        self.path = os.path.join(folder, LOG_FILE)
+        self.header = {"gc_net_predictions": 1, **header}
+        os.makedirs(folder, exist_ok=True)
+        if os.path.exists(self.path):
+            end = self._check()
+        elif os.listdir(folder):
+            raise ValueError(
+                f"The output folder {folder} is not empty and holds no {LOG_FILE} to go on with. "
+                "Choose a new folder."
+            )
+        else:
+            end = 0
+        self._file = open(self.path, "ab")  # noqa: SIM115, closed by __exit__
+        # A line that was being written when the run ended is written again.
+        self._file.truncate(end)
+        if end == 0:
+            self._write([json.dumps(self.header, ensure_ascii=False)])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+
+    def append(self, results):
+        """Add (file, `Prediction`) pairs; they are on disk when this returns."""
+        self._write(
+            f'{{"file": {json.dumps(file, ensure_ascii=False)}, {prediction.to_json()[1:]}'
+            for file, prediction in results
+        )
+
+    def files(self):
+        """Return the set of files that have been predicted."""
+        return {json.loads(line)["file"] for line in self._lines()}
+
+    def __iter__(self):
+        """Iterate over (file, `Prediction`)."""
+        for line in self._lines():
+            fields = json.loads(line)
+            yield fields.pop("file"), Prediction.from_json(fields)
+
+    def _lines(self):
+        with open(self.path, encoding="utf-8") as file:
+            next(file)
+            yield from file
+
+    def _write(self, lines):
+        self._file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        self._file.flush()
+
+    def _check(self):
+        """Return where the last whole line ends; 0 where not even the first is whole."""
+        with open(self.path, "rb") as file:
+            first = file.readline()
+            if not first.endswith(b"\n"):
+                return 0
+            self._compare(first)
+            end = file.tell()
+            for line in file:
+                if line.endswith(b"\n"):
+                    end += len(line)
+            return end
+
+    def _compare(self, first):
+        try:
+            found = json.loads(first)
+        except ValueError:
+            found = {}
+        different = [key for key in self.header if found.get(key) != self.header[key]]
+        if different:
+            raise ValueError(
+                f"{self.path} was made with other settings: "
+                + "; ".join(
+                    f"{key} was {found.get(key)!r}, now {self.header[key]!r}" for key in different
+                )
+                + ". Choose a new output folder, or delete this one to start anew."
+            )

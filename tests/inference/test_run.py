@@ -1,0 +1,244 @@
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+
+from gc_net.datasets.annotations import read_boxes
+from gc_net.datasets.base import DataError
+from gc_net.datasets.images import read_image
+from gc_net.drawing import BLUE, GAP
+from gc_net.inference import localizer as localizer_module
+from gc_net.inference.find import find_images
+from gc_net.inference.localizer import load
+from gc_net.inference.log import PredictionLog
+from gc_net.inference.prediction import ClassScore, Prediction
+from gc_net.inference.previews import draw
+from gc_net.inference.run import predict_files
+from gc_net.saving import save_model
+from tests.inference.models import CLASS_NAMES, noise, varied_model
+
+NAMES = ("a.png", "b c/ä, x.png", "b c/d.jpg", "e.png", "z.jpg")
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "model"
+    save_model(folder, varied_model(), CLASS_NAMES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def _loaded(model_dir):
+    return load(model_dir)
+
+
+@pytest.fixture(autouse=True)
+def load_once(_loaded, monkeypatch):
+    """Build the model once for all tests; counts the images that go through it."""
+    counts = []
+    squashed = type(_loaded).predict_squashed
+
+    def counting(self, images, sizes, **options):
+        counts.append(len(sizes))
+        return squashed(self, images, sizes, **options)
+
+    monkeypatch.setattr(type(_loaded), "predict_squashed", counting)
+    monkeypatch.setattr(localizer_module, "load", lambda path: _loaded)
+    return counts
+
+
+@pytest.fixture
+def photos(tmp_path):
+    root = tmp_path / "photos"
+    for seed, name in enumerate(NAMES):
+        write(root / name, noise(20 + 7 * seed, 60 - 9 * seed, seed))
+    (root / "notes.txt").write_text("no image")
+    return root
+
+
+def write(path, image):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(cv2.imencode(path.suffix, image[..., ::-1])[1].tobytes())
+
+
+def logged(output):
+    lines = (output / "predictions.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line)["file"] for line in lines[1:]]
+
+
+def test_a_folder_becomes_a_label_file_with_every_image(model_dir, photos, tmp_path, _loaded):
+    output = tmp_path / "out"
+    summary = predict_files(model_dir, photos, output, batch_size=2)
+    assert (summary.num_images, summary.num_new, summary.num_labelled) == (5, 5, 5)
+    records = {record.files[0]: record for record in read_boxes(summary.path)}
+    assert set(records) == set(NAMES)
+    predictions = _loaded.predict([photos / name for name in NAMES])
+    for name, prediction in zip(NAMES, predictions, strict=True):
+        assert records[name].box_xyxy == pytest.approx(prediction.visible_box_xyxy(), abs=0.02)
+        assert records[name].label == prediction.class_name
+
+
+def test_an_interrupted_run_goes_on_without_predicting_again(
+    model_dir, photos, tmp_path, monkeypatch, load_once
+):
+    output = tmp_path / "out"
+    append = PredictionLog.append
+    calls = itertools.count()
+
+    def interrupted(self, results):
+        if next(calls) == 3:
+            # As if killed while writing: half of a line is left.
+            with open(self.path, "ab") as file:
+                file.write(b'{"file": "e.p')
+            raise KeyboardInterrupt
+        append(self, results)
+
+    monkeypatch.setattr(PredictionLog, "append", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        predict_files(model_dir, photos, output, batch_size=1)
+    assert not (output / "coco.json").exists()
+    monkeypatch.setattr(PredictionLog, "append", append)
+    load_once.clear()
+    summary = predict_files(model_dir, photos, output, batch_size=1)
+    assert sum(load_once) == 2
+    assert (summary.num_new, summary.num_labelled) == (2, 5)
+    whole = predict_files(model_dir, photos, tmp_path / "whole", batch_size=1)
+    with open(summary.path) as first, open(whole.path) as second:
+        assert first.read() == second.read()
+    # A third run has nothing to do but to write another format.
+    load_once.clear()
+    assert predict_files(model_dir, photos, output, "csv").num_new == 0
+    assert not load_once
+
+
+def test_files_that_cannot_be_read_are_listed_and_tried_again(model_dir, photos, tmp_path):
+    output = tmp_path / "out"
+    good = (photos / "e.png").read_bytes()
+    (photos / "e.png").write_bytes(good[: len(good) // 2])
+    summary = predict_files(model_dir, photos, output)
+    assert [file for file, _ in summary.unreadable] == ["e.png"]
+    assert (output / "unreadable.txt").read_text().startswith("e.png\t")
+    assert "e.png" in summary.text()
+    assert summary.num_labelled == len(read_boxes(summary.path)) == 4
+    (photos / "e.png").write_bytes(good)
+    summary = predict_files(model_dir, photos, output)
+    assert (summary.num_new, summary.unreadable) == (1, ())
+    assert not (output / "unreadable.txt").exists()
+
+
+def test_doubtful_images_go_to_the_review_list_instead(model_dir, photos, tmp_path, _loaded):
+    confidences = {
+        name: prediction.confidence
+        for name, prediction in zip(
+            NAMES, _loaded.predict([photos / name for name in NAMES]), strict=True
+        )
+    }
+    threshold = float(np.median(list(confidences.values())))
+    sure = {name for name in NAMES if confidences[name] >= threshold}
+    summary = predict_files(
+        model_dir, photos, tmp_path / "out", "yolo", min_confidence=threshold - 1e-6
+    )
+    assert (summary.num_labelled, summary.num_review) == (3, 2)
+    labels = {
+        path.relative_to(tmp_path / "out" / "labels").with_suffix("").as_posix()
+        for path in (tmp_path / "out" / "labels").rglob("*.txt")
+    }
+    assert labels == {os.path.splitext(name)[0] for name in sure}
+    review = {record.files[0] for record in read_boxes(str(tmp_path / "out" / "review.csv"))}
+    assert review == set(NAMES) - sure
+    # Without the threshold none is doubtful, and nothing of the list stays behind.
+    assert predict_files(model_dir, photos, tmp_path / "out", "yolo").num_review == 0
+    assert not (tmp_path / "out" / "review.csv").exists()
+
+
+def test_as_many_previews_are_drawn_as_are_asked_for(model_dir, photos, tmp_path):
+    predict_files(model_dir, photos, tmp_path / "out", previews=2)
+    drawn = sorted(path for path in (tmp_path / "out" / "previews").rglob("*") if path.is_file())
+    assert [path.name for path in drawn] == ["a.png.jpg", "e.png.jpg"]
+    assert read_image(drawn[0]).shape[1] == 224 + 2 * GAP
+    predict_files(model_dir, photos, tmp_path / "out", previews=None)
+    drawn = [path for path in (tmp_path / "out" / "previews").rglob("*") if path.is_file()]
+    assert len(drawn) == 5
+
+
+def test_a_preview_shows_the_box_where_it_lies():
+    corners = ((100.0, 60.0), (300.0, 60.0), (300.0, 160.0), (100.0, 160.0))
+    prediction = Prediction(
+        (200, 400), "rectangle", (), (100.0, 60.0, 300.0, 160.0), corners, None,
+        (ClassScore(0, "a", 0.5),),
+    )  # fmt: skip
+    # An image that was decoded at half its size is drawn on all the same.
+    for scale in (1, 2):
+        picture = draw(np.zeros((200 // scale, 400 // scale, 3), np.uint8), prediction)
+        pixels = 400 / (picture.shape[1] - 2 * GAP)  # of the image, a pixel of the preview
+        picture = picture[GAP:, GAP:]
+        blue = np.argwhere((picture == BLUE).all(axis=-1))  # rows of (y, x)
+        assert blue.min(axis=0) * pixels == pytest.approx((60, 100), abs=6)
+        assert blue.max(axis=0) * pixels == pytest.approx((160, 300), abs=6)
+
+
+def test_images_are_found_by_pattern_list_and_name(photos, tmp_path):
+    folder = str(photos)
+    assert find_images(folder) == (folder, ["a.png", "e.png", "z.jpg", "b c/d.jpg", "b c/ä, x.png"])
+    assert find_images(f"{folder}/**/*.jpg") == (folder, ["b c/d.jpg", "z.jpg"])
+    assert find_images(f"{folder}/*")[1] == ["a.png", "e.png", "z.jpg"]  # no notes.txt
+    assert find_images(photos / "b c" / "d.jpg") == (f"{folder}/b c", ["d.jpg"])
+    listing = photos / "list.txt"
+    listing.write_text("z.jpg\n\nb c/ä, x.png\nz.jpg\n", "utf-8")
+    assert find_images(listing) == (folder, ["z.jpg", "b c/ä, x.png"])
+
+
+@pytest.mark.parametrize("images", ["missing", "*.gif", "empty", "empty.txt"])
+def test_no_images_at_all_are_an_error_that_says_so(images, tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(DataError, match=images.replace("*", r"\*")):
+        find_images(tmp_path / images)
+
+
+def test_a_log_of_another_model_or_another_folder_is_refused(model_dir, photos, tmp_path):
+    predict_files(model_dir, photos, tmp_path / "out")
+    save_model(tmp_path / "other", varied_model(seed=1), CLASS_NAMES)
+    with pytest.raises(ValueError, match="model was"):
+        predict_files(tmp_path / "other", photos, tmp_path / "out")
+    with pytest.raises(ValueError, match="images was"):
+        predict_files(model_dir, photos / "b c", tmp_path / "out")
+    with pytest.raises(ValueError, match="confidence was True, now False"):
+        predict_files(model_dir, photos, tmp_path / "out", confidence=False)
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(model_dir, photos):
+    (photos / "labels").mkdir()
+    (photos / "labels" / "mine.txt").write_text("by hand")
+    with pytest.raises(ValueError, match="not empty"):
+        predict_files(model_dir, photos, photos, "yolo")
+    assert (photos / "labels" / "mine.txt").read_text() == "by hand"
+
+
+def test_names_that_the_format_cannot_tell_apart_are_refused_before_any_work(
+    model_dir, photos, tmp_path, load_once
+):
+    write(photos / "a.jpg", noise(9, 9))
+    with pytest.raises(ValueError, match="share one label file"):
+        predict_files(model_dir, photos, tmp_path / "out", "voc")
+    assert not load_once
+
+
+def test_the_tool_writes_files_and_its_exit_status_tells_of_unreadable_images(
+    model_dir, photos, tmp_path
+):
+    (photos / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    command = [sys.executable, "-m", "tools.predict", f"--model={model_dir.parent}"]
+    command += [f"--images={photos}/**/*.png", f"--output={tmp_path}/out", "--format=csv"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 1, ended.stderr
+    assert "broken.png" in ended.stdout
+    assert len(read_boxes(str(tmp_path / "out" / "predictions.csv"))) == 3
+    ended = subprocess.run([*command, f"--model={tmp_path}/none"], capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert "No model in" in ended.stderr and "Traceback" not in ended.stderr

@@ -1,0 +1,77 @@
+r"""Localize and classify images: boxes and shapes in their own pixels, as label files.
+
+python -m tools.predict --model=runs/birds --images=photos --output=out
+python -m tools.predict --model=runs/birds --images='photos/**/*.jpg' --output=out \
+    --format=label_studio --min_confidence=0.3 --previews=50
+
+--images is a folder, an image, a pattern, or a .txt file with one path a line. A run that was
+interrupted goes on when it is started again. The exit status is 0 if all is well, 1 if images could
+not be read (they are listed in unreadable.txt), and 2 if the run could not be done.
+"""
+
+import sys
+
+from absl import app, flags
+
+from gc_net.inference.formats import FORMATS
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("model", None, "Folder of the model, or of the run it is in.", required=True)
+flags.DEFINE_string("images", None, "Folder, image, pattern or .txt list.", required=True)
+flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+flags.DEFINE_enum("format", "coco", FORMATS.names, "Kind of label files.")
+flags.DEFINE_integer("batch_size", 32, "Images that go through the model at once.", lower_bound=1)
+flags.DEFINE_bool("confidence", True, "Judge each localization; takes about twice as long.")
+flags.DEFINE_float(
+    "min_confidence",
+    None,
+    "Images below it go to review.csv instead of the label files.",
+    lower_bound=0,
+    upper_bound=1,
+)
+flags.DEFINE_string("previews", "0", "How many images to draw the result on: a number, or all.")
+flags.DEFINE_string(
+    "url_prefix",
+    None,
+    "What comes before a file's name in Label Studio; for images it serves itself if not set.",
+)
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(
+            f"Unexpected arguments: {' '.join(argv[1:])}. Quote a pattern: --images='*.jpg'"
+        )
+    if FLAGS.previews != "all" and not FLAGS.previews.isdecimal():
+        raise app.UsageError(f"--previews is a number or 'all'. Received: {FLAGS.previews}")
+    options = {}
+    if FLAGS.url_prefix is not None:
+        if FLAGS.format != "label_studio":
+            raise app.UsageError("--url_prefix is for --format=label_studio.")
+        options["url_prefix"] = FLAGS.url_prefix
+    from gc_net.inference.run import predict_files
+
+    try:
+        summary = predict_files(
+            FLAGS.model,
+            FLAGS.images,
+            FLAGS.output,
+            FLAGS.format,
+            batch_size=FLAGS.batch_size,
+            confidence=FLAGS.confidence,
+            min_confidence=FLAGS.min_confidence,
+            previews=None if FLAGS.previews == "all" else int(FLAGS.previews),
+            format_options=options,
+        )
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nInterrupted. The same command goes on where this stopped.", file=sys.stderr)
+        return 130
+    print(summary.text())
+    return 1 if summary.unreadable else 0
+
+
+if __name__ == "__main__":
+    app.run(main)
