@@ -63,14 +63,18 @@ class GCNet(keras.Model):
         frozen = frozen_mode == "inference"
         classifier.trainable = not frozen
         generator.trainable = generator.learns_with_detector or not frozen
-        self._trackers = {
-            name: keras.metrics.Mean(name=name)
-            for name in ("object_accuracy", "background_accuracy", "epsilon")[
-                : 3 if generator.learns_with_detector else 2
-            ]
-            + tuple(f"mean_{name}" for name in self.shape.coefficient_names)
-            + tuple(f"spread_{name}" for name in self.shape.coefficient_names)
+        self._losses_by_term = {
+            "area": AreaLoss(),
+            "object": ObjectLoss(),
+            "background": BackgroundLoss(),
         }
+        watched = ["loss", *(f"{term}_loss" for term in self._losses_by_term)]
+        watched += ["object_accuracy", "background_accuracy"]
+        if generator.learns_with_detector:
+            watched.append("epsilon")
+        for statistic in ("mean", "spread"):
+            watched += [f"{statistic}_{name}" for name in self.shape.coefficient_names]
+        self._trackers = [keras.metrics.Mean(name=name) for name in watched]
         self.built = True
 
     @classmethod
@@ -98,16 +102,14 @@ class GCNet(keras.Model):
     def trainable_variables(self):
         return self.trainable_weights
 
+    @property
+    def metrics(self):
+        return self._trackers
+
     def compile(self, optimizer="adam", jit_compile=False, **kwargs):
         """Configure training; the losses and their weights are the model's own."""
-        super().compile(
-            optimizer=optimizer,
-            loss={"area": AreaLoss(), "object": ObjectLoss(), "background": BackgroundLoss()},
-            loss_weights={"area": self.alpha, "object": self.beta, "background": self.gamma},
-            # XLA's convolutions are slower than oneDNN's on a CPU.
-            jit_compile=jit_compile,
-            **kwargs,
-        )
+        # XLA's convolutions are slower than oneDNN's on a CPU.
+        super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
 
     def get_compile_config(self):
         if not self.compiled:
@@ -177,50 +179,49 @@ class GCNet(keras.Model):
             variables = self.trainable_variables
             tape.watch([variable.value for variable in variables])
             outputs = self.supervise(images, training=True)
-            loss = self._total_loss(images, labels, outputs, sample_weight, training=True)
-            scaled = self.optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled, [variable.value for variable in variables])
+            terms = self._loss_terms(labels, outputs, sample_weight)
+            loss = self.optimizer.scale_loss(self._total(terms))
+        gradients = tape.gradient(loss, [variable.value for variable in variables])
         self.optimizer.apply_gradients(zip(gradients, variables, strict=True))
-        return self._update_logs(labels, outputs)
+        return self._update_logs(labels, outputs, terms)
 
     def test_step(self, data):
         images, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         outputs = self.supervise(images, training=False)
-        self._total_loss(images, labels, outputs, sample_weight, training=False)
-        return self._update_logs(labels, outputs)
+        return self._update_logs(labels, outputs, self._loss_terms(labels, outputs, sample_weight))
 
-    def _total_loss(self, images, labels, outputs, sample_weight, training):
-        """Return the weighted total, and keep its running mean and those of its terms."""
-        terms = {name: outputs[name] for name in ("area", "object", "background")}
-        loss = self.compute_loss(
-            images,
-            dict.fromkeys(terms, labels),
-            terms,
-            sample_weight=None if sample_weight is None else dict.fromkeys(terms, sample_weight),
-            training=training,
+    def _loss_terms(self, labels, outputs, sample_weight=None):
+        """Return the three losses, not yet weighted; Keras has divided them by the replicas."""
+        return {
+            term: loss(labels, outputs[term], sample_weight=sample_weight)
+            for term, loss in self._losses_by_term.items()
+        }
+
+    def _total(self, terms):
+        """Return L = α·L_a + β·L_o + γ·L_b. Eq. (loss)."""
+        return (
+            self.alpha * terms["area"]
+            + self.beta * terms["object"]
+            + self.gamma * terms["background"]
         )
-        replicas = tf.distribute.get_strategy().num_replicas_in_sync
-        # Keras has divided the loss by the replicas for the gradient's sake.
-        self._loss_tracker.update_state(loss * replicas, sample_weight=tf.shape(images)[0])
-        return loss
 
-    def _update_logs(self, labels, outputs):
+    def _update_logs(self, labels, outputs, terms):
         """Return the running means of the losses and of what shows how training goes."""
         labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
-        values = {
-            f"{name}_accuracy": ops.cast(
-                ops.cast(ops.argmax(outputs[name], axis=-1), "int32") == labels, "float32"
-            )
-            for name in ("object", "background")
-        }
+        coefficients = outputs["coefficients"]
+        replicas = tf.distribute.get_strategy().num_replicas_in_sync
+        values = {f"{term}_loss": value * replicas for term, value in terms.items()}
+        values["loss"] = self._total(terms) * replicas
+        for term in ("object", "background"):
+            predicted = ops.cast(ops.argmax(outputs[term], axis=-1), "int32")
+            values[f"{term}_accuracy"] = ops.mean(ops.cast(predicted == labels, "float32"))
         if self.generator.learns_with_detector:
             values["epsilon"] = self.generator.epsilon
-        coefficients = outputs["coefficients"]
         for index, name in enumerate(self.shape.coefficient_names):
-            values[f"mean_{name}"] = coefficients[:, index]
+            values[f"mean_{name}"] = ops.mean(coefficients[:, index])
             values[f"spread_{name}"] = ops.std(coefficients[:, index])
-        for name, value in values.items():
-            self._trackers[name].update_state(value)
+        for tracker in self._trackers:
+            tracker.update_state(values[tracker.name], sample_weight=ops.shape(coefficients)[0])
         return self.get_metrics_result()
 
     def get_config(self):

@@ -8,6 +8,9 @@ from keras import ops
 from gc_net import shapes
 from gc_net.shapes.base import pixel_grid
 
+# Sharper than any image can show; the exponential alone would round to zero in the end.
+MIN_EPSILON = 1e-5
+
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class ModelGenerator(keras.layers.Layer):
@@ -51,7 +54,7 @@ class ModelGenerator(keras.layers.Layer):
     def epsilon(self):
         """The current ε, a scalar tensor."""
         exponent = -self.initial_epsilon * ops.convert_to_tensor(self.sharpness)
-        return self.initial_epsilon * ops.exp(exponent)
+        return ops.maximum(self.initial_epsilon * ops.exp(exponent), MIN_EPSILON)
 
     def call(self, coefficients, image_size=None):
         height, width = image_size or self.image_size

@@ -1,0 +1,251 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import gc_net
+from gc_net import shapes
+from gc_net.generators.learned import LearnedGenerator
+from gc_net.generators.model import ModelGenerator
+from gc_net.losses import BackgroundLoss, ObjectLoss
+from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, Adam
+from gc_net.saving import load_model, save_model
+
+SIZE, CLASSES, BATCH = 32, 4, 8
+
+
+def data(num_images=BATCH):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (num_images, SIZE, SIZE, 3)).astype("uint8")
+    return images, rng.integers(0, CLASSES, num_images).astype("int32")
+
+
+def build(shape="rotated_ellipse", generator="model", head="native", **kwargs):
+    keras.utils.set_random_seed(1)
+    build_generator = {
+        "model": lambda: ModelGenerator(shape, SIZE),
+        "learned": lambda: LearnedGenerator(shape, SIZE, network="implicit"),
+    }[generator]
+    count = shapes.get(shape).num_coefficients
+    return gc_net.GCNet(
+        gc_net.Detector("tiny", count, SIZE, head=head, weights=None),
+        build_generator(),
+        gc_net.Classifier("tiny", CLASSES, SIZE, weights=None),
+        **kwargs,
+    )
+
+
+def values(weights):
+    return [weight.numpy().copy() for weight in weights]
+
+
+every_generator = pytest.mark.parametrize("generator", ["model", "learned"])
+
+
+@every_generator
+@pytest.mark.parametrize("shape", ["rectangle", "rotated_ellipse"])
+def test_only_the_detector_and_epsilon_are_trained(shape, generator):
+    model = build(shape, generator)
+    model.compile(optimizer=Adam(1e-2))
+    detector, classifier = values(model.detector.weights), values(model.classifier.weights)
+    drawn = values(model.generator.weights)
+    model.fit(*data(), batch_size=4, epochs=2, verbose=0)
+    for before, weight in zip(classifier, model.classifier.weights, strict=True):
+        np.testing.assert_array_equal(weight, before)
+    changed = [
+        not np.array_equal(a, b) for a, b in zip(detector, model.detector.weights, strict=True)
+    ]
+    assert all(changed)
+    same = [np.array_equal(a, b) for a, b in zip(drawn, model.generator.weights, strict=True)]
+    assert all(same) is not model.generator.learns_with_detector
+
+
+@every_generator
+def test_training_lowers_the_loss(generator):
+    model = build(generator=generator, alpha=1.0)
+    model.compile(optimizer=Adam(3e-3))
+    history = model.fit(*data(), batch_size=BATCH, epochs=15, verbose=0).history["loss"]
+    assert history[-1] < history[0]
+
+
+def test_losses_are_the_weighted_terms_of_the_masked_images():
+    model = build("rectangle", alpha=0.7, beta=1.3, gamma=0.4)
+    model.compile(optimizer=Adam(1e-3))
+    images, labels = data()
+    logs = model.evaluate(images, labels, batch_size=BATCH, verbose=0, return_dict=True)
+    # By hand, with the exact steps of the paper.
+    coefficients = model.predict(images, verbose=0)["coefficients"]
+    masks = np.asarray(model.generator(coefficients))
+    normalized = (images.astype("float32") - 127) / 128
+    classify = model.classifier.from_normalized
+    area = (coefficients[:, 2] * coefficients[:, 3]).mean()
+    objects = float(ObjectLoss()(labels, classify(normalized * masks)))
+    background = float(BackgroundLoss()(labels, classify(normalized * (1 - masks))))
+    assert logs["area_loss"] == pytest.approx(area, rel=1e-4)
+    assert logs["object_loss"] == pytest.approx(objects, rel=1e-4)
+    assert logs["background_loss"] == pytest.approx(background, rel=1e-4)
+    expected = 0.7 * area + 1.3 * objects + 0.4 * background
+    assert logs["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_logs_watch_accuracies_coefficients_and_epsilon():
+    model = build()
+    model.compile(optimizer=Adam(0.0))
+    images, labels = data()
+    logs = model.evaluate(images, labels, batch_size=BATCH, verbose=0, return_dict=True)
+    coefficients = model.predict(images, verbose=0)["coefficients"]
+    np.testing.assert_allclose(logs["mean_cx"], coefficients[:, 0].mean(), rtol=1e-4)
+    np.testing.assert_allclose(logs["spread_angle"], coefficients[:, 4].std(), rtol=1e-3, atol=1e-6)
+    assert logs["epsilon"] == pytest.approx(0.1)
+    outputs = model.supervise(images)
+    correct = (np.argmax(outputs["background"], -1) == labels).mean()
+    assert logs["background_accuracy"] == pytest.approx(correct)
+
+
+def test_masked_pixels_take_the_mean_colour():
+    model = build("rectangle")
+    images, _ = data(1)
+    coefficients = np.array([[0.5, 0.5, 0.5, 0.5]], "float32")
+    masks, objects, backgrounds = model.mask(images, coefficients)
+    normalized = np.asarray(model.classifier.normalize(images))
+    np.testing.assert_allclose(objects + backgrounds, normalized, atol=1e-6)
+    np.testing.assert_allclose(objects, normalized * np.asarray(masks), atol=1e-6)
+    # The normalizer's zero is grey 127.
+    np.testing.assert_allclose(
+        model.classifier.normalize(np.full((1, 1, 1, 3), 127.0)), 0, atol=1e-6
+    )
+
+
+def test_no_gradient_is_computed_for_frozen_weights():
+    model = build()
+    model.compile(optimizer=Adam(1e-3))
+    images, _ = data()
+    with tf.GradientTape() as tape:
+        outputs = model.supervise(images, training=True)
+        loss = tf.reduce_sum(outputs["object"]) + tf.reduce_sum(outputs["background"])
+    assert tape.gradient(loss, [w.value for w in model.classifier.weights]) == [None] * len(
+        model.classifier.weights
+    )
+    trained = {id(weight) for weight in model.trainable_variables}
+    frozen = {id(weight) for weight in model.classifier.weights}
+    assert trained and not trained & frozen
+
+
+def test_reference_mode_updates_batch_statistics_but_no_frozen_kernel():
+    model = build(frozen_mode="training")
+    model.compile(optimizer=Adam(1e-3))
+    before = {weight.path: weight.numpy().copy() for weight in model.classifier.weights}
+    model.fit(*data(), batch_size=4, epochs=1, verbose=0)
+    for weight in model.classifier.weights:
+        moved = not np.array_equal(weight, before[weight.path])
+        assert moved is ("moving" in weight.path or "seed" in weight.path)
+
+
+def test_presets_set_the_weights_by_generator():
+    parts = build().detector, build().generator, build().classifier
+    model = gc_net.GCNet.from_preset("reference", *parts)
+    assert (model.alpha, model.beta, model.gamma) == (2.5, 1.0, 1.0)
+    assert model.frozen_mode == "training"
+    model = gc_net.GCNet.from_preset("paper", *parts, gamma=0.5)
+    assert (model.alpha, model.beta, model.gamma) == (1.0, 2.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "generator", "head"),
+    [("rectangle", "model", "position"), ("rotated_ellipse", "learned", "native")],
+)
+def test_keras_file_round_trips_everything(shape, generator, head, tmp_path):
+    model = build(shape, generator, head, alpha=2.0)
+    model.compile(optimizer=Adam(1e-3, multipliers=REFERENCE_MULTIPLIERS))
+    images, labels = data()
+    model.fit(images, labels, batch_size=BATCH, epochs=1, verbose=0)
+    model.save(tmp_path / "model.keras")
+    restored = keras.saving.load_model(tmp_path / "model.keras")
+    for name, value in model.predict(images, verbose=0).items():
+        np.testing.assert_array_equal(restored.predict(images, verbose=0)[name], value)
+    assert restored.alpha == 2.0
+    for a, b in zip(model.optimizer.variables, restored.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    # Both go on to the same place.
+    for each in (model, restored):
+        each.fit(images, labels, batch_size=BATCH, epochs=1, shuffle=False, verbose=0)
+    if head == "position":  # the native head's dropout draws other units
+        for a, b in zip(model.detector.weights, restored.detector.weights, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-6)
+
+
+@every_generator
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 0.0), ("float16", 5e-3)])
+def test_saved_folder_gives_the_same_predictions(generator, dtype, tolerance, tmp_path):
+    model = build(generator=generator)
+    images, _ = data()
+    save_model(tmp_path, model, ["a", "b,", 'c"', "ü"], {"seed": 1}, dtype=dtype)
+    saved = load_model(tmp_path)
+    assert saved.class_names == ("a", "b,", 'c"', "ü") and saved.info == {"seed": 1}
+    for name, value in model.predict(images, verbose=0).items():
+        np.testing.assert_allclose(
+            saved.model.predict(images, verbose=0)[name], value, atol=tolerance
+        )
+
+
+def test_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path):
+    with pytest.raises(ValueError, match=r"has no model\.json"):
+        load_model(tmp_path)
+    (tmp_path / "model.json").write_text("{")
+    with pytest.raises(ValueError, match="is damaged"):
+        load_model(tmp_path)
+
+
+def test_one_step_on_two_replicas_equals_one_on_one():
+    images, labels = data()
+
+    def trained(strategy):
+        with strategy.scope():
+            model = build(head="position")
+            # Unlike Adam's, this step shows the gradient's scale: counted twice, it would be double.
+            model.compile(optimizer=SGD(1e-2, multipliers=REFERENCE_MULTIPLIERS))
+        before = values(model.trainable_variables)
+        # Batch statistics are a replica's own, so compare with them frozen.
+        for layer in model.detector._flatten_layers():
+            if isinstance(layer, keras.layers.BatchNormalization):
+                layer.trainable = False
+        dataset = tf.data.Dataset.from_tensor_slices((images, labels)).batch(BATCH)
+        loss = model.fit(dataset, epochs=1, verbose=0).history["loss"]
+        after = values(model.trainable_variables)
+        return [b - a for a, b in zip(before, after, strict=True)], loss
+
+    two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    assert two.num_replicas_in_sync == 2
+    one_step, one_loss = trained(tf.distribute.get_strategy())
+    two_step, two_loss = trained(two)
+    np.testing.assert_allclose(two_loss, one_loss, rtol=1e-4)
+    assert max(np.abs(step).max() for step in one_step) > 1e-3
+    for a, b in zip(one_step, two_step, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0.02, atol=1e-6)
+
+
+def test_mixed_bfloat16_trains_and_keeps_coefficients_in_float32():
+    policy = keras.mixed_precision.dtype_policy()
+    keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = build()
+        model.compile(optimizer=Adam(1e-3))
+        images, labels = data()
+        history = model.fit(images, labels, batch_size=4, epochs=1, verbose=0).history
+        outputs = model.supervise(images)
+    finally:
+        keras.mixed_precision.set_dtype_policy(policy)
+    assert np.isfinite(history["loss"]).all()
+    assert model.detector.trunk.get_layer("conv1").compute_dtype == "bfloat16"
+    assert {outputs[name].dtype for name in outputs} == {tf.float32}
+
+
+def test_parts_that_do_not_fit_are_refused():
+    detector = gc_net.Detector("tiny", 4, SIZE, weights=None)
+    classifier = gc_net.Classifier("tiny", CLASSES, SIZE, weights=None)
+    with pytest.raises(ValueError, match="num_coefficients=5"):
+        gc_net.GCNet(detector, ModelGenerator("rotated_ellipse", SIZE), classifier)
+    with pytest.raises(ValueError, match="agree on the image size"):
+        gc_net.GCNet(detector, ModelGenerator("rectangle", 2 * SIZE), classifier)
+    with pytest.raises(ValueError, match="frozen_mode"):
+        gc_net.GCNet(detector, ModelGenerator("rectangle", SIZE), classifier, frozen_mode="eval")

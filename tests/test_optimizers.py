@@ -1,0 +1,68 @@
+import keras
+import numpy as np
+import pytest
+
+from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, Adam
+
+MULTIPLIERS = [(r"fast/kernel$", 10.0), (r"bias$", 2.0)]
+
+
+def variables():
+    paths = ["fast/kernel", "fast/bias", "slow/kernel"]
+    result = []
+    for path in paths:
+        layer, name = path.split("/")
+        with keras.name_scope(layer):
+            result.append(keras.Variable(np.zeros(3, "float32"), name=name))
+    assert [variable.path for variable in result] == paths
+    return result
+
+
+@pytest.mark.parametrize("optimizer_class", [Adam, SGD])
+def test_every_variable_moves_at_its_own_rate(optimizer_class):
+    plain, multiplied = variables(), variables()
+    base = keras.optimizers.Adam if optimizer_class is Adam else keras.optimizers.SGD
+    gradients = [np.array([1.0, -2.0, 0.5], "float32")] * 3
+    references = [base(0.01 * factor) for factor in (10.0, 2.0, 1.0)]
+    optimizer = optimizer_class(0.01, multipliers=MULTIPLIERS)
+    for _ in range(5):
+        optimizer.apply(gradients, multiplied)
+        for reference, variable in zip(references, plain, strict=True):
+            reference.apply(gradients[:1], [variable])
+    for expected, variable in zip(plain, multiplied, strict=True):
+        np.testing.assert_allclose(variable, expected, rtol=1e-5)
+
+
+def test_moments_are_those_of_plain_adam():
+    plain, multiplied = keras.optimizers.Adam(0.01), Adam(0.01, multipliers=MULTIPLIERS)
+    gradients = [np.array([1.0, -2.0, 0.5], "float32")] * 3
+    plain.apply(gradients, variables())
+    multiplied.apply(gradients, variables())
+    assert len(plain.variables) == len(multiplied.variables)
+    # All but the iteration and the rate: first and second moments.
+    for expected, variable in zip(plain.variables[2:], multiplied.variables[2:], strict=True):
+        np.testing.assert_array_equal(variable, expected)
+
+
+def test_configuration_keeps_the_multipliers():
+    optimizer = Adam(0.01, multipliers=MULTIPLIERS)
+    config = keras.saving.serialize_keras_object(optimizer)
+    restored = keras.saving.deserialize_keras_object(config)
+    assert type(restored) is Adam
+    assert restored.multipliers == [list(pair) for pair in MULTIPLIERS]
+
+
+@pytest.mark.parametrize(
+    ("path", "factor"),
+    [
+        ("outputs/kernel", 10.0),
+        ("detector/head/outputs/bias", 20.0),
+        ("generator/sharpness", 10.0),
+        ("trunk/stem_bn/beta", 2.0),
+        ("trunk/conv1/bias", 2.0),
+        ("trunk/conv1/kernel", 1.0),
+        ("other_outputs/kernel", 1.0),
+    ],
+)
+def test_reference_multipliers_are_the_authors(path, factor):
+    assert Adam(0.01, multipliers=REFERENCE_MULTIPLIERS)._factor(path) == factor

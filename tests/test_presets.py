@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+
+from gc_net import presets
+
+
+def test_papers_and_authors_weights_of_the_losses():
+    assert presets.get("paper").loss_weights["model"] == (1.0, 2.5, 1.0)
+    assert presets.get("reference").loss_weights["model"] == (2.5, 1.0, 1.0)
+    for name in ("paper", "reference"):
+        assert presets.get(name).loss_weights["learned"] == (1.0, 1.0, 1.0)
+
+
+def test_authors_schedule_compounds():
+    preset = presets.get("reference")
+    factors = [preset.rate_factor(epoch, 30) for epoch in range(30)]
+    assert factors[:22] == [1.0] * 22
+    np.testing.assert_allclose(
+        factors[22:], [0.9, 0.72, 0.504, 0.302, 0.151, 0.060, 0.018, 0.0036], rtol=0.02
+    )
+
+
+def test_papers_rate_is_constant():
+    assert presets.get("paper").rate_factor(29, 30) == 1.0
+
+
+def test_unknown_preset_lists_the_known_ones():
+    with pytest.raises(ValueError, match="Known ones: paper, reference"):
+        presets.get("authors")
