@@ -14,7 +14,8 @@ from gc_net.datasets.pipeline import training_batches
 from gc_net.datasets.transforms import default_resize_size
 
 KERAS = "keras.utils.image_dataset_from_directory"
-COLD = "training_batches, no cache"
+SAME = "training_batches, no cache, squashed only, as Keras does"
+COLD = "training_batches, no cache, squashed, cropped and flipped"
 FIRST = "training_batches, first epoch, filling the cache"
 SECOND = "training_batches, second epoch, cached"
 
@@ -60,12 +61,12 @@ def measure_input(split, *, image_sizes=(128, 224), batch_size=32, num_images=20
     with tempfile.TemporaryDirectory() as scratch:
         folder = _linked_folder(split, indices, os.path.join(scratch, "images"))
         for image_size in image_sizes:
-            rounds_of = {KERAS: [], COLD: [], FIRST: [], SECOND: []}
+            rounds_of = {KERAS: [], SAME: [], COLD: [], FIRST: [], SECOND: []}
             for round_number in range(rounds):
                 caches = os.path.join(scratch, f"{image_size}-{round_number}")
                 cache = ImageCache(caches, split, default_resize_size(image_size))
 
-                def ours(epoch=0, image_size=image_size, cache=cache):
+                def ours(epoch=0, image_size=image_size, cache=cache, **options):
                     return training_batches(
                         split,
                         image_size=image_size,
@@ -74,10 +75,13 @@ def measure_input(split, *, image_sizes=(128, 224), batch_size=32, num_images=20
                         indices=indices,
                         cache=cache,
                         drop_remainder=False,
+                        **options,
                     )
 
                 keras_batches = _keras_batches(folder, image_size, batch_size)
                 rounds_of[KERAS].append(_timed(keras_batches, num_images))
+                plain = ours(cache=None, resize_size=image_size, augment=False)
+                rounds_of[SAME].append(_timed(plain, num_images))
                 rounds_of[COLD].append(_timed(ours(cache=None), num_images))
                 rounds_of[FIRST].append(_timed(ours(), num_images))
                 rounds_of[SECOND].append(_timed(ours(epoch=1), num_images))

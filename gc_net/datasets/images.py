@@ -101,10 +101,18 @@ def read_size(path):
 def read_bytes(path):
     """Return the content of a file; raise `ImageError` where it cannot be opened."""
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read()
+        # Not open().read(): each of its many system calls hands the interpreter to another thread.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        try:
+            size = os.fstat(descriptor).st_size
+            data = os.read(descriptor, size)
+            while len(data) < size and (more := os.read(descriptor, size - len(data))):
+                data += more
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise _unopened(error) from error
+    return data
 
 
 class FileReader:

@@ -10,11 +10,11 @@ from tests.datasets import sources
 def test_every_way_is_measured_on_all_images(tmp_path):
     split = sources.file_split(tmp_path)
     measured = benchmark.measure_input(split, image_sizes=(28,), batch_size=3, rounds=1)
-    ways = [benchmark.KERAS, benchmark.COLD, benchmark.FIRST, benchmark.SECOND]
+    ways = [benchmark.KERAS, benchmark.SAME, benchmark.COLD, benchmark.FIRST, benchmark.SECOND]
     assert [item.name for item in measured] == ways
     assert measured[0].ratio == 1
     assert all(item.images_per_second > 0 and item.cpu_ms > 0 for item in measured)
-    assert benchmark.as_table(measured).count("\n") == 5
+    assert benchmark.as_table(measured).count("\n") == 6
 
 
 def test_images_that_cannot_be_read_stop_the_measurement(tmp_path):
