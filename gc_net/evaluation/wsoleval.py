@@ -109,7 +109,8 @@ def _masks_iou(masks, truth_boxes, num_truth):
     truth = np.broadcast_to(truth_boxes, (count, *truth_boxes.shape))
     iou = metrics.best_iou(np.array(boxes), truth, np.full(count, num_truth), pixel=1)
     best = np.full(len(largest), -np.inf)
-    np.maximum.at(best, cuts, iou)
+    with np.errstate(invalid="ignore"):  # NaN stays NaN
+        np.maximum.at(best, cuts, iou)
     return np.stack([iou[largest], best])
 
 

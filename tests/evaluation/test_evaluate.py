@@ -1,0 +1,300 @@
+"""Evaluation from end to end, on images and models whose every number can be recomputed."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from gc_net.datasets import transforms
+from gc_net.datasets.base import DataError
+from gc_net.evaluation.evaluate import evaluate, recorded_dataset, run_evaluation
+from gc_net.evaluation.results import read_history
+from gc_net.saving import save_model
+from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, Masked, set_coefficients, tiny_model
+from tests.evaluation.test_protocols import step_by_step_boxes
+
+RESIZE = 37  # 256 for 224, in proportion
+BOX = (0.2, 0.25, 0.8, 0.75)
+
+
+@pytest.fixture(scope="module")
+def model():
+    model = tiny_model("rectangle")
+    set_coefficients(model, [0.5, 0.5, 0.6, 0.5])
+    return model
+
+
+def plain_iou(a, b):
+    width = max(0.0, min(a[2], b[2]) - max(a[0], b[0]))
+    height = max(0.0, min(a[3], b[3]) - max(a[1], b[1]))
+    area = sum((c[2] - c[0]) * (c[3] - c[1]) for c in (a, b))
+    return width * height / (area - width * height)
+
+
+def in_crop(box):
+    """The box of a 40 × 60 image relative to the central 32 of 37 pixels."""
+    left, top, right, bottom = box
+    corners = [left / 60 * 37, top / 40 * 37, right / 60 * 37, bottom / 40 * 37]
+    return [(corner - 2) / 32 for corner in corners]
+
+
+class TestNumbers:
+    def test_are_those_of_a_loop_over_the_images(self, model):
+        dataset = Blocks()
+        result = evaluate(model, CLASS_NAMES, dataset, baselines=["constant"], batch_size=4)
+        images = np.stack([result.read_image(row) for row in range(9)])
+        logits = model.predict(images, verbose=0)["class_logits"]
+        labels = dataset.split("test").labels
+        iou = [plain_iou(BOX, in_crop(dataset.box(index))) for index in range(9)]
+        right = logits.argmax(axis=1) == labels
+        located = np.array(iou) > 0.5
+        metrics = result.metrics
+        assert metrics["num_images"] == len(result) == 9
+        np.testing.assert_allclose(result.iou, iou, atol=1e-3)  # coefficients are kept off 0 and 1
+        assert metrics["corloc"] == pytest.approx(100 * located.mean(), abs=1e-3)
+        assert metrics["mean_iou"] == pytest.approx(100 * np.mean(iou), abs=0.1)
+        assert metrics["cls_err_top1"] == pytest.approx(100 * (~right).mean(), abs=1e-3)
+        assert metrics["loc_err_top1"] == pytest.approx(100 * (~(right & located)).mean(), abs=1e-3)
+        # Of three classes, all are among the first five.
+        assert metrics["cls_err_top5"] == 0.0
+        assert metrics["loc_err_top5"] == pytest.approx(100 - metrics["corloc"])
+        v2 = np.mean([np.array(iou) > level for level in (0.3, 0.5, 0.7)])
+        assert metrics["max_box_acc_v2"] == pytest.approx(100 * v2, abs=1e-3)
+        assert 0 < located.sum() < 9
+
+    def test_boxes_in_images_are_pixels_of_the_originals(self, model):
+        dataset = Blocks()
+        result = evaluate(model, CLASS_NAMES, dataset, baselines=[])
+        truth = result.boxes_in_images(result.truth_boxes_rel_xyxy)[:, 0]
+        np.testing.assert_allclose(truth, [dataset.box(index) for index in range(9)], atol=1e-4)
+
+    def test_of_the_whole_image_do_not_depend_on_the_crop(self, model):
+        dataset = Blocks()
+        result = evaluate(model, CLASS_NAMES, dataset, protocol="full", baselines=[])
+        boxes = [np.array(dataset.box(index)) / [60, 40, 60, 40] for index in range(9)]
+        np.testing.assert_allclose(result.iou, [plain_iou(BOX, box) for box in boxes], atol=1e-3)
+        assert result.resize_size == result.image_size == SIZE
+
+    def test_ten_crops_average_the_probabilities(self, model):
+        dataset = Blocks()
+        result = evaluate(model, CLASS_NAMES, dataset, baselines=[], ten_crop=True)
+        split = dataset.split("test")
+        wrong = []
+        for index in range(9):
+            image = transforms.squash(split.read(index), RESIZE)
+            windows = transforms.ten_windows(RESIZE, SIZE)
+            crops = np.stack([transforms.take(image, window, SIZE) for window in windows])
+            logits = np.asarray(model.classifier(crops))
+            odds = np.exp(logits)
+            mean = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0)
+            wrong.append(mean.argmax() != split.labels[index])
+        assert result.metrics["cls_err_top1"] == pytest.approx(100 * np.mean(wrong), abs=1e-3)
+        assert result.metrics["ten_crop"]
+        one_crop = evaluate(model, CLASS_NAMES, dataset, baselines=[])
+        assert result.metrics["loc_err_top1"] == one_crop.metrics["loc_err_top1"]
+
+    def test_batches_do_not_matter(self, model):
+        results = [
+            evaluate(model, CLASS_NAMES, Blocks(), baselines=["cam", "ddt"], batch_size=size)
+            for size in (2, 9)
+        ]
+        assert results[0].metrics == results[1].metrics
+
+    def test_mask_iou_and_angle_error_where_they_are_known(self):
+        model = tiny_model("rotated_rectangle")
+        # 45° in the square, flatter in an image half as high again as it is wide.
+        set_coefficients(model, [0.5, 0.5, 0.9, 0.1, np.pi / 4])
+        result = evaluate(model, CLASS_NAMES, Masked(), baselines=[])
+        expected = np.degrees(np.arctan2(40, 60))
+        np.testing.assert_allclose(result.angle_error, expected, atol=1.0)
+        assert result.metrics["angle_error"] == pytest.approx(result.angle_error.mean(), abs=1e-3)
+        assert result.metrics["mask_iou"] == pytest.approx(100 * result.mask_iou.mean(), abs=1e-3)
+        boxed = tiny_model("rectangle")
+        left, top, right, bottom = in_crop(Masked().box(0))
+        set_coefficients(
+            boxed, [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
+        )
+        result = evaluate(boxed, CLASS_NAMES, Masked(), baselines=[])
+        assert result.mask_iou[0] > 0.85  # but for the pixels along its edges
+        assert result.angle_error is None  # an upright shape has no angle
+
+
+class TestWhatIsLeftOut:
+    def test_unreadable_images_are_named_and_in_no_denominator(self, model):
+        result = evaluate(model, CLASS_NAMES, Blocks(bad=(2, 5)), baselines=["constant"])
+        assert result.metrics["num_images"] == len(result) == 7
+        assert result.metrics["num_unreadable"] == 2
+        assert result.unreadable == (("test/2.png", "truncated"), ("test/5.png", "truncated"))
+        assert result.index.tolist() == [0, 1, 3, 4, 6, 7, 8]
+        full = evaluate(model, CLASS_NAMES, Blocks(), baselines=[])
+        expected = 100 * full.located[result.index].mean()
+        assert result.metrics["corloc"] == pytest.approx(expected, abs=1e-3)
+
+    def test_images_without_boxes_count_for_classes_only(self, model):
+        result = evaluate(model, CLASS_NAMES, Blocks(without_boxes=(0, 4)), baselines=["cam"])
+        full = evaluate(model, CLASS_NAMES, Blocks(), baselines=[])
+        kept = np.setdiff1d(np.arange(9), (0, 4))
+        assert result.metrics["num_images"] == 9
+        assert result.metrics["num_without_boxes"] == 2
+        assert result.metrics["cls_err_top1"] == full.metrics["cls_err_top1"]
+        expected = 100 * full.located[kept].mean()
+        assert result.metrics["corloc"] == pytest.approx(expected, abs=1e-3)
+        assert np.isnan(result.iou[[0, 4]]).all()
+
+    def test_a_limit_takes_images_from_all_over_the_split(self, model):
+        result = evaluate(model, CLASS_NAMES, Blocks(), baselines=[], limit=3)
+        assert result.index.tolist() == [0, 3, 6]
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("dataset", "names", "message"),
+        [
+            (Blocks(boxes=False), CLASS_NAMES, "'test' split of the dataset 'blocks' has no boxes"),
+            (Blocks(num_test=0), CLASS_NAMES, "'test' split of the dataset 'blocks' is empty"),
+            (Blocks(class_names="abcd"), CLASS_NAMES, "3 classes apart, the dataset .* has 4"),
+            (
+                Blocks(class_names=("red", "lime", "blue")),
+                CLASS_NAMES,
+                "Class 1 is 'green' .* 'lime'",
+            ),
+            (Blocks(), (), "no list of classes"),
+            (Blocks(), CLASS_NAMES[:2], "its list names 2"),
+            (Blocks(bad=range(9)), CLASS_NAMES, "No image could be evaluated.*truncated"),
+        ],
+    )
+    def test_say_what_does_not_fit(self, model, dataset, names, message):
+        with pytest.raises(ValueError, match=f"(?s){message}"):
+            evaluate(model, names, dataset, baselines=[])
+
+    def test_a_classifier_localizes_nothing(self, model):
+        with pytest.raises(ValueError, match="Classifier, which localizes nothing"):
+            evaluate(model.classifier, CLASS_NAMES, Blocks())
+
+    def test_no_box_among_the_evaluated_images(self, model):
+        with pytest.raises(DataError, match="None of the 3 evaluated images"):
+            evaluate(model, CLASS_NAMES, Blocks(without_boxes=(0, 3, 6)), baselines=[], limit=3)
+
+    def test_an_unknown_baseline_names_the_known_ones(self, model):
+        with pytest.raises(ValueError, match=r"Unknown baseline 'camera'.*grad_cam"):
+            evaluate(model, CLASS_NAMES, Blocks(), baselines=["camera"])
+
+    def test_a_baseline_that_was_asked_for_and_does_not_fit(self):
+        model = tiny_model(head="position")
+        with pytest.raises(ValueError, match=r"'cam' cannot be used.*one linear layer"):
+            evaluate(model, CLASS_NAMES, Blocks(), baselines=["cam"])
+
+    def test_a_baseline_that_was_not_asked_for_is_left_out_with_a_warning(self, caplog):
+        result = evaluate(tiny_model(head="position"), CLASS_NAMES, Blocks(), limit=3)
+        assert "cam_fixed" not in result.baselines
+        assert "grad_cam_fixed" in result.baselines
+        assert "'cam' is left out" in caplog.text
+
+    def test_whole_images_have_no_ten_crops(self, model):
+        with pytest.raises(ValueError, match="'full' has no crops"):
+            evaluate(model, CLASS_NAMES, Blocks(), protocol="full", ten_crop=True)
+
+    def test_a_model_that_does_not_say_what_it_was_trained_on(self):
+        with pytest.raises(ValueError, match="Name one"):
+            recorded_dataset({})
+
+
+class TestFiles:
+    @pytest.fixture(scope="class")
+    def output(self, model, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("run")
+        save_model(folder / "model", model, CLASS_NAMES, {"resize_size": 40})
+        metrics = run_evaluation(
+            folder / "model",
+            lambda info: Blocks(bad=(1,)),
+            folder / "evaluation",
+            protocol="wsoleval",
+            baselines=["constant", "cam"],
+            score_maps=True,
+            report=False,
+        )
+        return folder / "evaluation", metrics
+
+    def test_metrics_json_has_every_key_and_intervals_beside(self, output):
+        folder, metrics = output
+        content = json.loads((folder / "metrics.json").read_text())
+        assert content == json.loads(json.dumps(metrics))
+        percentages = ["cls_err_top1", "cls_err_top5", "loc_err_top1", "loc_err_top5", "corloc"]
+        percentages += ["mean_iou", "max_box_acc_v2"]
+        for name in percentages:
+            low, high = content[f"{name}_ci95"]
+            assert 0 <= low <= content[name] <= high <= 100
+        assert content["num_images"] == 8
+        assert content["protocol"] == "wsoleval"
+        assert content["dataset"] == "blocks"
+        assert content["model"].endswith("model")
+        tuned = {name: item["tuned"] for name, item in content["baselines"].items()}
+        assert tuned == {
+            "constant_fixed": False,
+            "constant_best": True,
+            "cam_fixed": False,
+            "cam_best": True,
+        }
+
+    def test_predictions_json_is_in_pixels_of_the_images(self, output):
+        content = json.loads((output[0] / "predictions.json").read_text())
+        assert content["unreadable"] == [["test/1.png", "truncated"]]
+        record = content["images"][0]
+        assert record["file"] == "test/0.png"
+        assert record["class"] == "red"
+        np.testing.assert_allclose(record["truth_boxes_xyxy"], [Blocks().box(0)], atol=0.01)
+        np.testing.assert_allclose(record["box_xyxy"], [12, 10, 48, 30], atol=0.05)
+        assert len(content["images"]) == 8
+
+    def test_score_maps_give_the_same_numbers_when_followed_step_by_step(self, output):
+        folder, metrics = output
+        lists = folder / "wsoleval" / "metadata" / "CUB" / "test"
+        ids = (lists / "image_ids.txt").read_text().split()
+        sizes = dict(line.split(",", 1) for line in (lists / "image_sizes.txt").read_text().split())
+        boxes = dict(
+            line.split(",", 1) for line in (lists / "localization.txt").read_text().split()
+        )
+        labels = (lists / "class_labels.txt").read_text().split()
+        assert labels[:2] == ["test/0.png,0", "test/2.png,2"]
+        assert len(ids) == 8
+        located = []
+        for image_id in ids:
+            score_map = np.load(folder / "wsoleval" / "scoremaps" / f"{image_id}.npy")
+            assert score_map.shape == (224, 224)
+            width, height = map(int, sizes[image_id].split(","))
+            scale = np.array([width, height, width, height])
+            truth = (np.array(list(map(int, boxes[image_id].split(",")))) * 224 / scale).astype(int)
+            largest, _ = step_by_step_boxes(score_map, 0.5, [truth])
+            located.append(largest >= 0.5)
+        assert metrics["corloc"] == pytest.approx(100 * np.mean(located), abs=1e-3)
+        assert 0 < np.mean(located) < 1
+
+    def test_no_temporary_file_is_left(self, output):
+        files = [file for _, _, files in os.walk(output[0]) for file in files]
+        assert files and not [file for file in files if file.endswith(".tmp")]
+
+
+class TestPictures:
+    def test_images_and_masks_are_those_the_network_saw(self, model):
+        result = evaluate(model, CLASS_NAMES, Blocks(bad=(0,)), baselines=[])
+        image = transforms.squash(Blocks().split("test").read(1), RESIZE)[2:34, 2:34]
+        np.testing.assert_array_equal(result.read_image(0), image)
+        masks = result.render_masks(np.array([0, 3]))
+        assert masks.shape == (2, SIZE, SIZE)
+        assert masks[0, 16, 16] > 0.5 > masks[0, 0, 0]
+
+    def test_the_mean_colour_normalizes_to_zero(self, model):
+        result = evaluate(model, CLASS_NAMES, Blocks(), baselines=[], limit=1)
+        np.testing.assert_allclose(result.mean_color, 127.0, atol=1e-3)
+
+
+class TestHistory:
+    def test_reads_the_logs_of_every_stage_of_the_run(self, tmp_path):
+        (tmp_path / "detector").mkdir()
+        (tmp_path / "detector" / "log.csv").write_text("epoch,loss\n0,2.5\n1,1.5\n")
+        assert read_history(tmp_path / "model") == {}  # not the folder of a run
+        (tmp_path / "config.json").write_text("{}")
+        history = read_history(tmp_path / "model")
+        assert list(history) == ["detector"]
+        assert history["detector"]["loss"].tolist() == [2.5, 1.5]
