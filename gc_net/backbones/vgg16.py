@@ -54,11 +54,14 @@ class VGG16(Backbone):
         if tuple(feature_shape[:2]) != (POOLED_SIZE, POOLED_SIZE):
             x = keras.layers.AdaptiveAveragePooling2D(POOLED_SIZE, name="pool")(x)
         x = keras.layers.Flatten(name="flatten")(x)  # [B, 7 · 7 · 512]
-        for name_of_layer in ("fc1", "fc2"):
+        for fully_connected in ("fc1", "fc2"):
             x = keras.layers.Dense(
-                4096, activation="relu", kernel_initializer="he_normal", name=name_of_layer
+                4096,
+                activation="relu",
+                kernel_initializer=keras.initializers.RandomNormal(stddev=0.01),
+                name=fully_connected,
             )(x)
-            x = keras.layers.Dropout(0.5, name=f"{name_of_layer}_dropout")(x)
+            x = keras.layers.Dropout(0.5, name=f"{fully_connected}_dropout")(x)
         return keras.Model(inputs, layers.outputs(num_outputs)(x), name=name)
 
     def imagenet_weights(self, with_head):
