@@ -12,6 +12,12 @@ from gc_net.weights import load_weights_npz
 WEIGHTS = os.path.join(os.path.dirname(__file__), "weights")
 
 
+def shipped_weights(shape, network):
+    """Return the path of the weights that come with the package, or None where there are none."""
+    path = os.path.join(WEIGHTS, f"{shape}_{network}.npz")
+    return path if os.path.exists(path) else None
+
+
 @keras.saving.register_keras_serializable(package="gc_net")
 class LearnedGenerator(keras.Model):
     """Masks from a transposed-convolution network that was trained on rendered shapes.
@@ -48,7 +54,13 @@ class LearnedGenerator(keras.Model):
         self.network = networks.NETWORKS.get(network)(self.shape.num_coefficients)
         if weights is not None:
             if weights == "shipped":
-                weights = os.path.join(WEIGHTS, f"{self.shape.name}_{network}.npz")
+                weights = shipped_weights(self.shape.name, network)
+                if weights is None:
+                    raise ValueError(
+                        f"No weights are shipped for the shape {self.shape.name!r} and the network "
+                        f"{network!r}. Train them with `python -m tools.train_generator "
+                        f"--shape={self.shape.name} --network={network}` and pass the file."
+                    )
             load_weights_npz(weights, self.network)
         self.built = True
 

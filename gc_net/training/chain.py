@@ -18,7 +18,7 @@ import keras
 import numpy as np
 
 from gc_net import presets
-from gc_net.generators.learned import LearnedGenerator
+from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
 from gc_net.model import GCNet
 from gc_net.saving import MODEL_FILE, load_model, save_model
@@ -220,7 +220,7 @@ class Chain:
         settings = self.config.detector
         if settings.generator_weights not in ("shipped", "own"):
             return settings.generator_weights
-        shipped = generator_stage.shipped_weights(settings.shape, settings.generator_network)
+        shipped = shipped_weights(settings.shape, settings.generator_network)
         if shipped and settings.generator_weights == "shipped":
             return shipped
         folder = os.path.join(self.work_dir, "generator")

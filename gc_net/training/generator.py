@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net import shapes
-from gc_net.generators.learned import WEIGHTS, LearnedGenerator
+from gc_net.generators.learned import LearnedGenerator
 from gc_net.losses import DiceLoss, MaskLoss
 from gc_net.optimizers import SGD
 from gc_net.training import loop, run, watch
@@ -20,12 +20,6 @@ PAPER_BOUNDARIES = (20_000, 40_000, 80_000, 100_000)
 
 
 STEPS_PER_EPOCH = 500
-
-
-def shipped_weights(shape, network):
-    """Return the path of the weights that come with the package, or None."""
-    path = os.path.join(WEIGHTS, f"{shape}_{network}.npz")
-    return path if os.path.exists(path) else None
 
 
 def rendered_batches(

@@ -1,0 +1,32 @@
+r"""Draw masks: the analytic ones against ε, and the learned ones beside exact ones.
+
+  python -m tools.draw_masks --output=docs/images
+
+Writes masks_epsilon.png (the paper's Fig. 3) and masks_learned.png.
+"""
+
+import os
+
+from absl import app, flags
+
+OUTPUT = flags.DEFINE_string("output", "docs/images", "Folder to write to.")
+IMAGE_SIZE = flags.DEFINE_integer("image_size", 160, "Side of each mask, in pixels.", lower_bound=8)
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
+    import cv2
+
+    from gc_net import figures
+
+    os.makedirs(OUTPUT.value, exist_ok=True)
+    for name, draw in [("epsilon", figures.epsilon_figure), ("learned", figures.learned_figure)]:
+        path = os.path.join(OUTPUT.value, f"masks_{name}.png")
+        if not cv2.imwrite(path, draw(IMAGE_SIZE.value)[..., ::-1]):
+            raise OSError(f"Could not write {path!r}: is the folder writable, the disk full?")
+        print(path)
+
+
+if __name__ == "__main__":
+    app.run(main)
