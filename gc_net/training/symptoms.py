@@ -191,7 +191,10 @@ def background_recognised(course):
     setup = course.setup
     background, levels = course.now.get("background_accuracy"), course.setup.chance()
     objects, loss = course.now.get("object_accuracy"), course.now.get("background_loss")
-    if not course.finished or None in (background, objects, loss, levels) or dot(course):
+    if not course.finished or None in (background, objects, loss, levels):
+        return None
+    # Either all of the object is in the background or nothing at all.
+    if dot(course) or whole_image(course):
         return None
     chance, above = levels
     certainty = 1 + loss / math.log(setup.num_classes)
