@@ -1,0 +1,72 @@
+"""The model card: what a model is, what it was trained on, how well it does, how to call it."""
+
+import json
+import os
+
+from gc_net.version import __version__
+
+CARD_FILE = "model_card.md"
+
+
+def model_card(name, localizer, metrics=None, license_text=None, usage=""):
+    """Return a model card in Markdown.
+
+    Args:
+        name: Name of the model.
+        localizer: The `Localizer` that was exported.
+        metrics: Dict of an evaluation, or None.
+        license_text: Licence of the weights, or None where it was not stated.
+        usage: Markdown about the exported files.
+    """
+    model = localizer.model
+    parameters = sum(int(weight.value.shape.num_elements()) for weight in model.weights)
+    lines = [
+        f"# {name}",
+        "",
+        "Weakly supervised object localization: trained from class labels alone, it draws one "
+        f"shape around the object of an image and names its class. Made with gc_net {__version__}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| shape | {localizer.shape.name} ({', '.join(localizer.shape.coefficient_names)}) |",
+        f"| image size | {localizer.image_size} × {localizer.image_size}, squashed |",
+        f"| detector | {model.detector.backbone.name}, {model.detector.head_name} head |",
+        f"| classifier | {model.classifier.backbone.name}, {len(localizer.class_names)} classes |",
+        f"| generator | {model.generator.kind} |",
+        f"| parameters | {parameters:,} |",
+        f"| licence | {license_text or 'not stated'} |",
+        "",
+        "## How to call it",
+        "",
+        usage.strip(),
+        "",
+        "## How well it does",
+        "",
+        *_block(metrics, "It came without an evaluation."),
+        "",
+        "## Data and training",
+        "",
+        *_block(localizer.info, "It came without a record of its training."),
+        "",
+        "## What to expect",
+        "",
+        "It finds one object an image, whether there is none or several. The confidence ranks "
+        "localizations and is no calibrated probability: look at images with a low one.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def find_metrics(model_dir):
+    """Return what `tools.evaluate` wrote for a model, by default beside its folder, or None."""
+    path = os.path.join(os.path.dirname(os.path.abspath(model_dir)), "evaluation", "metrics.json")
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def _block(content, otherwise):
+    if not content:
+        return [otherwise]
+    return ["```json", json.dumps(content, indent=1, ensure_ascii=False), "```"]

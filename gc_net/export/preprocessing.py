@@ -1,0 +1,84 @@
+"""Decoding and squashing inside a TensorFlow graph, as `gc_net.datasets.images` does outside.
+
+Resizing is antialiased, within a grey level or two of `transforms.squash`. JPEG, PNG, GIF and BMP
+can be decoded; TensorFlow knows no WebP or TIFF.
+"""
+
+import tensorflow as tf
+
+_LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a JPEG are looked for
+_WHITE = 255.0
+
+
+def squash(images, size):
+    """Resize images [..., H, W, 3] of any type to float32 [..., size, size, 3] in whole levels."""
+    images = tf.image.resize(images, [size, size], method="bilinear", antialias=True)
+    # Whole levels as in training, where images are uint8.
+    return tf.clip_by_value(tf.round(images), 0.0, 255.0)
+
+
+def decode(data):
+    """Decode the bytes of a file, a scalar string, to an upright image, float32 [H, W, 3]."""
+    is_jpeg = tf.equal(tf.strings.substr(data, 0, 3), b"\xff\xd8\xff")
+    image = tf.cond(
+        is_jpeg,
+        # The default transform is faster and less accurate than the one OpenCV uses.
+        lambda: tf.io.decode_jpeg(data, dct_method="INTEGER_ACCURATE"),
+        lambda: tf.io.decode_image(data, expand_animations=False),
+    )
+    image = _over_white(tf.cast(image, tf.float32))
+    orientation = tf.cond(is_jpeg, lambda: exif_orientation(data), lambda: 1)
+    return _upright(image, orientation)
+
+
+def exif_orientation(data):
+    """Return the orientation, 1 to 8, in the EXIF data of a JPEG; 1 where there is none.
+
+    The tag is looked for as it is written in the directory, tag 0x0112, type 3, count 1, in
+    either byte order, behind the mark that EXIF data start with.
+    """
+    head = tf.io.decode_raw(tf.strings.substr(data, 0, _LARGEST_HEADER), tf.uint8)
+    start = _find(head, b"Exif\x00\x00", 0)
+    little = _find(head, b"\x12\x01\x03\x00\x01\x00\x00\x00", start)
+    big = _find(head, b"\x01\x12\x00\x03\x00\x00\x00\x01\x00", start)
+    # The value follows the tag: its low byte comes first, or second after the zero matched above.
+    place = tf.minimum(little + 8, big + 9)
+    value = tf.cond(
+        place < tf.size(head), lambda: tf.cast(head[place], tf.int32), lambda: tf.constant(1)
+    )
+    return tf.where((value >= 1) & (value <= 8), value, 1)
+
+
+def _find(head, pattern, start):
+    """Return where `pattern` first stands at or after `start`, or a place beyond the end."""
+    length = tf.maximum(tf.size(head) - len(pattern) + 1, 0)
+    matches = tf.range(length) >= start
+    for offset, byte in enumerate(pattern):
+        matches &= head[offset : offset + length] == byte
+    places = tf.cast(tf.where(matches)[:, 0], tf.int32)
+    return tf.reduce_min(tf.concat([places, [tf.size(head)]], axis=0))
+
+
+def _over_white(image):
+    """Bring 1 to 4 channels to RGB; transparency is laid over white."""
+    channels = tf.shape(image)[-1]
+    has_alpha = channels % 2 == 0
+    alpha = tf.where(has_alpha, image[..., -1:] / 255.0, 1.0)
+    colors = image[..., : tf.where(has_alpha, channels - 1, channels)]
+    blended = tf.round(colors * alpha + _WHITE * (1.0 - alpha))
+    shape = tf.shape(image)
+    return tf.ensure_shape(tf.broadcast_to(blended, [shape[0], shape[1], 3]), [None, None, 3])
+
+
+def _upright(image, orientation):
+    """Apply an EXIF orientation: transposed first for 5 to 8, then mirrored."""
+
+    def when(condition, function, image):
+        return tf.cond(condition, lambda: function(image), lambda: image)
+
+    def one_of(*values):
+        return tf.reduce_any(tf.equal(orientation, values))
+
+    image = when(orientation >= 5, lambda image: tf.transpose(image, [1, 0, 2]), image)
+    image = when(one_of(3, 4, 7, 8), lambda image: tf.reverse(image, [0]), image)
+    return when(one_of(2, 3, 6, 7), lambda image: tf.reverse(image, [1]), image)

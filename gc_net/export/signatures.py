@@ -1,0 +1,86 @@
+"""The serving signatures: images of any size in, named outputs out, all in the graph."""
+
+import tensorflow as tf
+
+from gc_net.export import preprocessing
+from gc_net.inference.graph import localize
+
+
+class ServingModule(tf.Module):
+    """A model with its preprocessing and class names, as a SavedModel holds it.
+
+    `serve` takes float32 and `serve_uint8` takes uint8 batches of images of one size, RGB in
+    0–255; `serve_bytes` takes the bytes of image files, of sizes that may differ. All return
+
+        boxes: float32 [B, 4], xyxy relative to the image.
+        coefficients: float32 [B, n], see `gc_net.shapes`, relative to the image.
+        class_ids, class_names, class_probabilities: [B, k], the likeliest classes, best first.
+        confidence: float32 [B], see `gc_net.inference.graph.localize`.
+        image_sizes: int32 [B, 2], height and width, to take boxes to pixels with.
+
+    Args:
+        localizer: A `Localizer`.
+        top_k: Number k of classes; all if None.
+        class_names_file: Text file of class names that goes along as an asset.
+    """
+
+    def __init__(self, localizer, top_k, class_names_file):
+        super().__init__(name="gc_net")
+        self._localizer = localizer
+        self.top_k = min(top_k or len(localizer.class_names), len(localizer.class_names))
+        self.class_names_file = tf.saved_model.Asset(class_names_file)
+        # Keras' own variables hold TensorFlow's, which are what a SavedModel can store.
+        self.model_variables = [variable.value for variable in localizer.model.variables]
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32, "images")])
+    def serve(self, images):
+        return self._localize_batch(images)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, "images")])
+    def serve_uint8(self, images):
+        return self._localize_batch(images)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "image_bytes")])
+    def serve_bytes(self, image_bytes):
+        size = self._localizer.image_size
+
+        def read(data):
+            image = preprocessing.decode(data)
+            return preprocessing.squash(image, size), tf.shape(image)[:2]
+
+        images, sizes = tf.map_fn(
+            read,
+            image_bytes,
+            fn_output_signature=(
+                tf.TensorSpec([size, size, 3], tf.float32),
+                tf.TensorSpec([2], tf.int32),
+            ),
+        )
+        return self._localize(images, sizes)
+
+    def signatures(self):
+        """Return the signatures by the name they are served under."""
+        return {
+            "serving_default": self.serve,
+            "serve_uint8": self.serve_uint8,
+            "serve_bytes": self.serve_bytes,
+        }
+
+    def _localize_batch(self, images):
+        shape = tf.shape(images)
+        sizes = tf.tile(shape[None, 1:3], [shape[0], 1])  # [B, 2]
+        return self._localize(preprocessing.squash(images, self._localizer.image_size), sizes)
+
+    def _localize(self, images, sizes):
+        images = tf.ensure_shape(images, [None, *[self._localizer.image_size] * 2, 3])
+        outputs = localize(self._localizer.model, images)
+        best = tf.math.top_k(outputs["class_probabilities"], self.top_k)
+        return {
+            "boxes": outputs["boxes"],
+            "coefficients": outputs["coefficients"],
+            "class_ids": best.indices,
+            "class_names": tf.gather(tf.constant(self._localizer.class_names), best.indices),
+            "class_probabilities": best.values,
+            "confidence": outputs["confidence"],
+            "image_sizes": sizes,
+        }

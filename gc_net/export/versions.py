@@ -1,0 +1,49 @@
+"""Version folders as TF Serving watches them: each appears at once and is never changed."""
+
+import contextlib
+import os
+import shutil
+
+
+def next_version(folder):
+    """Return the number after the largest version in `folder`; 1 where there is none."""
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return max((int(name) for name in names if name.isdecimal()), default=0) + 1
+
+
+@contextlib.contextmanager
+def new_version(folder, version=None):
+    """Give a temporary folder that becomes `folder/version` when the block ends without error.
+
+    Its name is not a number meanwhile, so that a server passes over it.
+
+    Args:
+        folder: Folder of the model's versions.
+        version: A number that does not exist yet; the next one if None.
+
+    Yields:
+        The temporary folder, not made yet, and the one that it will be.
+
+    Raises:
+        FileExistsError: If the version exists.
+    """
+    os.makedirs(folder, exist_ok=True)
+    version = next_version(folder) if version is None else version
+    final = os.path.join(folder, str(version))
+    _refuse(final)
+    temporary = os.path.join(folder, f".{version}.{os.getpid()}.partial")
+    try:
+        yield temporary, final
+        _refuse(final)
+        os.rename(temporary, final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _refuse(final):
+    if os.path.exists(final):
+        raise FileExistsError(
+            f"The version {final} exists, and a version that may be served is never changed. "
+            "Leave the version out to take the next number."
+        )

@@ -1,0 +1,82 @@
+import struct
+
+import cv2
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gc_net.datasets import transforms
+from gc_net.datasets.images import decode_image
+from gc_net.export import preprocessing
+from tests.inference.models import noise
+
+
+def encode(image, suffix):
+    return cv2.imencode(suffix, image)[1].tobytes()
+
+
+def with_exif(jpeg, orientation, order):
+    """Insert EXIF data with two tags, the second of which is the orientation."""
+    entry = struct.Struct(f"{order}HHI4s")
+    value = struct.pack(f"{order}HH", orientation, 0)
+    entries = entry.pack(0x0100, 4, 1, struct.pack(f"{order}I", 40)) + entry.pack(
+        0x0112, 3, 1, value
+    )
+    mark = b"II" if order == "<" else b"MM"
+    tiff = mark + struct.pack(f"{order}HI", 42, 8) + struct.pack(f"{order}H", 2) + entries
+    content = b"Exif\x00\x00" + tiff + bytes(4)
+    segment = b"\xff\xe1" + struct.pack(">H", len(content) + 2) + content
+    return jpeg[:2] + segment + jpeg[2:]
+
+
+decode = tf.function(preprocessing.decode, input_signature=[tf.TensorSpec([], tf.string)])
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_jpeg_is_turned_upright_as_outside_the_graph(orientation, order):
+    data = with_exif(encode(noise(24, 40), ".jpg"), orientation, order)
+    expected = decode_image(data).astype("float32")
+    found = decode(data).numpy()
+    assert found.shape == ((24, 40, 3) if orientation < 5 else (40, 24, 3))
+    assert np.abs(found - expected).max() <= 2
+
+
+def test_what_only_looks_like_an_orientation_is_passed_over():
+    jpeg = encode(noise(24, 40), ".jpg")
+    comment = b"\x12\x01\x03\x00\x01\x00\x00\x00\x06\x00\x00\x00"
+    segment = b"\xff\xfe" + struct.pack(">H", len(comment) + 2) + comment
+    assert decode(jpeg[:2] + segment + jpeg[2:]).shape == (24, 40, 3)
+    assert decode(with_exif(jpeg, 9, "<")).shape == (24, 40, 3)  # no such orientation
+
+
+@pytest.mark.parametrize(
+    ("suffix", "channels"),
+    [(".png", 1), (".png", 3), (".png", 4), (".bmp", 1), (".bmp", 3), (".jpg", 1), (".jpg", 3)],
+)
+def test_grey_and_transparent_images_become_rgb_as_outside_the_graph(suffix, channels):
+    image = noise(20, 30)
+    if channels == 1:
+        image = image[..., 0]
+    elif channels == 4:
+        image = np.dstack([image, noise(20, 30, seed=1)[..., 0]])
+    data = encode(image, suffix)
+    assert np.abs(decode(data).numpy() - decode_image(data)).max() <= (
+        2 if suffix == ".jpg" else 0.5
+    )
+
+
+def test_what_is_no_image_is_an_error():
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        decode(b"no image")
+
+
+@pytest.mark.parametrize("size", [(50, 90), (128, 64), (20, 20), (300, 300)])
+def test_squashing_in_the_graph_is_within_two_grey_levels_of_squashing_outside(size):
+    image = noise(*size, seed=4)
+    expected = transforms.squash(image, 48).astype("float32")
+    found = preprocessing.squash(image[None], 48).numpy()[0]
+    assert np.abs(found - expected).mean() < 1
+    # The border is treated differently where an image shrinks much.
+    assert np.abs(found - expected)[2:-2, 2:-2].max() <= 2
+    assert np.array_equal(preprocessing.squash(found, 48), found)
