@@ -260,6 +260,7 @@ def _settings(model, options):
         "backbone": model.detector.backbone.name,
         "head": model.detector.head_name,
         "shape": model.shape.name,
+        "rotates": model.shape.rotates,
         "generator": model.generator.kind,
         "alpha": model.alpha,
         "beta": model.beta,

@@ -1,0 +1,44 @@
+r"""Put several runs' metrics.json into one table, in the form of the paper's.
+
+python -m tools.compare runs/a runs/b
+python -m tools.compare "Ellipse=runs/a" "Rectangle=runs/b" --baselines --format=latex
+python -m tools.compare runs/losses/*/* --form=losses
+
+A run is a metrics.json, or a folder that has one; name=path names its row. Rows that would be
+alike, such as those of several seeds, become one: mean ± standard deviation.
+"""
+
+import sys
+
+from absl import app, flags
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_enum(
+    "form",
+    "methods",
+    ["methods", "losses", "geometries", "all"],
+    "Rows by run (Tables 3 and 4 of the paper), by loss terms (1), by shape and generator (2); or "
+    "by run with all metrics.",
+)
+flags.DEFINE_enum("format", "markdown", ["markdown", "latex"], "How the table is written.")
+flags.DEFINE_bool("baselines", False, "Add the baselines of the first run; * marks tuned ones.")
+flags.DEFINE_bool("intervals", False, "Show the 95 % intervals of single runs.")
+
+
+def main(argv):
+    if len(argv) < 2:
+        raise app.UsageError("Give at least one run.")
+    from gc_net.evaluation import compare
+
+    try:
+        runs = [compare.read_run(path) for path in argv[1:]]
+        if FLAGS.baselines:
+            runs = runs + compare.with_baselines(runs[0])[1:]
+        print(compare.table(runs, FLAGS.form, FLAGS.format, FLAGS.intervals))
+    except ValueError as error:
+        sys.exit(f"Error: {error}")
+
+
+if __name__ == "__main__":
+    app.run(main)
