@@ -10,6 +10,7 @@ import pytest
 
 import gc_net
 from gc_net.generators.model import ModelGenerator
+from gc_net.training import config
 from gc_net.training.callbacks import HealthCheck
 from gc_net.training.course import Course, Setup
 from gc_net.training.symptoms import SYMPTOMS, diagnose
@@ -164,7 +165,6 @@ def test_other_models_logs_are_only_checked_for_numbers():
 
 
 def test_every_flag_in_a_message_exists():
-    config = pytest.importorskip("gc_net.training.config")
     known = {
         field.name
         for settings in (config.DetectorConfig, config.ClassifierConfig, config.TrainConfig)
