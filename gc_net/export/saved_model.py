@@ -44,10 +44,10 @@ def export_saved_model(model_dir, output_dir, *, version=None, top_k=5, license_
     Returns:
         The folder of the version, and the largest difference of each output from Keras' own.
     """
-    localizer = load(model_dir)
     name = os.path.basename(os.path.abspath(output_dir))
     with tempfile.TemporaryDirectory() as scratch, new_version(output_dir, version) as folders:
         temporary, final = folders
+        localizer = load(model_dir)
         class_names_file = os.path.join(scratch, CLASS_NAMES_FILE)
         with open(class_names_file, "w", encoding="utf-8") as file:
             file.writelines(f"{class_name}\n" for class_name in localizer.class_names)

@@ -1,0 +1,161 @@
+"""Export to TFLite: one image at a time, in float and with 8-bit integers."""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from gc_net.datasets.base import DataError, ImageError
+from gc_net.datasets.images import read_image
+from gc_net.datasets.transforms import squash
+from gc_net.export.card import CARD_FILE, find_metrics, model_card
+from gc_net.export.parity import largest_differences, random_images
+from gc_net.export.saved_model import CLASS_NAMES_FILE
+from gc_net.export.versions import new_version
+from gc_net.inference.find import find_images
+from gc_net.inference.graph import localize
+from gc_net.inference.localizer import load, model_folder
+from gc_net.metrics import box_iou
+
+_NUM_COMPARED = 32
+
+_USAGE = """
+TFLite files with one signature: `images` float32 [1, {size}, {size}, 3], RGB in 0–255, squashed to
+that size whatever the aspect ratio. Outputs of every file: `boxes` [1, 4] as x1, y1, x2, y2 and
+`coefficients` [1, n], both relative to the image, and `class_probabilities` [1, C] in the order of
+`class_names.txt`. There is no confidence, which would need two more passes.
+
+Largest differences from the Keras model on {count} images:
+
+{table}
+"""
+
+
+class TFLiteModule(tf.Module):
+    """The part of a model that runs on a device."""
+
+    def __init__(self, localizer):
+        super().__init__(name="gc_net")
+        size = localizer.image_size
+        self.model_variables = [variable.value for variable in localizer.model.variables]
+        self.serve = tf.function(
+            lambda images: localize(localizer.model, images, confidence=False),
+            input_signature=[tf.TensorSpec([1, size, size, 3], tf.float32, "images")],
+        )
+
+
+def export_tflite(
+    model_dir,
+    output_dir,
+    *,
+    version=None,
+    calibration_images=None,
+    num_calibration=100,
+    license_text=None,
+):
+    """Write `model_float32.tflite` and, given images, `model_int8.tflite`.
+
+    Args:
+        model_dir: Folder of a model, see `gc_net.load`.
+        output_dir: Folder of the model's versions.
+        version: Number of the version; the next one if None.
+        calibration_images: Images as the model will see, from which the ranges of its values are
+            taken, see `find_images`; without them there is no int8 file.
+        num_calibration: How many of them to use, spread over all.
+        license_text: Licence of the weights, for the model card.
+
+    Returns:
+        The folder of the version, and for each file the largest difference of each output from
+        Keras', and the mean IoU of their boxes.
+    """
+    with new_version(output_dir, version) as (temporary, final):
+        localizer = load(model_dir)
+        compared = random_images(localizer.image_size, _NUM_COMPARED)
+        calibration = None
+        if calibration_images is not None:
+            calibration = read_squashed(calibration_images, num_calibration, localizer.image_size)
+            compared = calibration[:: max(1, len(calibration) // _NUM_COMPARED)][:_NUM_COMPARED]
+        module = TFLiteModule(localizer)
+        models = {"float32": convert(module)}
+        if calibration is not None:
+            models["int8"] = convert(module, calibration)
+        differences = {name: compare(localizer, model, compared) for name, model in models.items()}
+        os.mkdir(temporary)
+        for name, content in models.items():
+            with open(os.path.join(temporary, f"model_{name}.tflite"), "wb") as file:
+                file.write(content)
+        _write(temporary, CLASS_NAMES_FILE, "".join(f"{name}\n" for name in localizer.class_names))
+        usage = _USAGE.format(
+            size=localizer.image_size, count=len(compared), table=_table(differences)
+        )
+        name = os.path.basename(os.path.abspath(output_dir))
+        metrics = find_metrics(model_folder(model_dir))
+        _write(temporary, CARD_FILE, model_card(name, localizer, metrics, license_text, usage))
+    return final, {
+        f"{name}, {output}": value
+        for name, outputs in differences.items()
+        for output, value in outputs.items()
+    }
+
+
+def convert(module, calibration=None):
+    """Return the bytes of a TFLite file; with `calibration` images [N, S, S, 3], of integers.
+
+    Images and outputs are floats in either, so that one takes the place of the other.
+    """
+    function = module.serve.get_concrete_function()
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
+    if calibration is not None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = lambda: (
+            [image[None].astype(np.float32)] for image in calibration
+        )
+    return converter.convert()
+
+
+def run(content, images):
+    """Return the outputs of a TFLite file for images [N, S, S, 3], joined."""
+    runner = tf.lite.Interpreter(model_content=content).get_signature_runner()
+    outputs = [runner(images=image[None].astype(np.float32)) for image in images]
+    return {name: np.concatenate([output[name] for output in outputs]) for name in outputs[0]}
+
+
+def compare(localizer, content, images):
+    """Return how far a TFLite file is from the Keras model on `images`."""
+    expected = {
+        name: np.asarray(value)
+        for name, value in localize(localizer.model, images, confidence=False).items()
+    }
+    found = run(content, images)
+    overlaps = box_iou(expected["boxes"], found["boxes"])
+    return {**largest_differences(expected, found), "mean IoU of boxes": float(np.mean(overlaps))}
+
+
+def read_squashed(images, count, size):
+    """Return up to `count` of the images that `images` stands for, uint8 [N, size, size, 3]."""
+    root, files = find_images(images)
+    chosen = np.unique(np.linspace(0, len(files) - 1, min(count, len(files))).astype(int))
+    squashed = []
+    for index in chosen:
+        try:
+            image = read_image(os.path.join(root, files[index]), target=size)
+        except ImageError:
+            continue  # one more or less does not matter to a range
+        squashed.append(squash(image, size))
+    if not squashed:
+        raise DataError(f"None of the calibration images in {root} can be read.")
+    return np.stack(squashed)
+
+
+def _table(differences):
+    outputs = next(iter(differences.values()))
+    lines = [f"| file | {' | '.join(outputs)} |", "|---" * (len(outputs) + 1) + "|"]
+    for name, values in differences.items():
+        numbers = " | ".join(f"{value:.2g}" for value in values.values())
+        lines.append(f"| `model_{name}.tflite` | {numbers} |")
+    return "\n".join(lines)
+
+
+def _write(folder, name, text):
+    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+        file.write(text)

@@ -1,0 +1,104 @@
+import os
+import subprocess
+import sys
+
+import cv2
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gc_net.datasets.base import DataError
+from gc_net.datasets.transforms import squash
+from gc_net.export.tflite import export_tflite, read_squashed, run
+from gc_net.inference.localizer import load
+from gc_net.saving import save_model
+from tests.inference.models import CLASS_NAMES, IMAGE_SIZE, noise, varied_model
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("photos")
+    for seed in range(20):
+        cv2.imwrite(str(folder / f"{seed:02}.png"), noise(40 + seed, 60, seed))
+    (folder / "broken.png").write_bytes(b"")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    save_model(folder, varied_model(), CLASS_NAMES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def exported(model_dir, photos, tmp_path_factory):
+    output = tmp_path_factory.mktemp("tflite") / "birds"
+    return export_tflite(model_dir, output, calibration_images=photos)
+
+
+def content(folder, name):
+    with open(os.path.join(folder, f"model_{name}.tflite"), "rb") as file:
+        return file.read()
+
+
+@pytest.mark.parametrize(("name", "tolerance"), [("float32", 1e-5), ("int8", 0.05)])
+def test_a_tflite_file_agrees_with_the_keras_model(exported, model_dir, photos, name, tolerance):
+    folder, differences = exported
+    images = read_squashed(photos, 5, IMAGE_SIZE)
+    outputs = run(content(folder, name), images)
+    for row, prediction in enumerate(load(model_dir).predict(images)):
+        assert outputs["boxes"][row] * IMAGE_SIZE == pytest.approx(
+            prediction.box_xyxy, abs=tolerance * IMAGE_SIZE
+        )
+        assert outputs["coefficients"][row] == pytest.approx(prediction.coefficients, abs=tolerance)
+        assert outputs["class_probabilities"][row, prediction.class_id] == pytest.approx(
+            prediction.class_probability, abs=tolerance
+        )
+    assert differences[f"{name}, boxes"] <= tolerance
+    assert differences[f"{name}, mean IoU of boxes"] > 1 - 4 * tolerance
+
+
+def test_the_int8_file_computes_with_integers_and_is_smaller(exported):
+    folder, differences = exported
+    assert differences["int8, boxes"] > differences["float32, boxes"]
+    assert len(content(folder, "int8")) < 0.6 * len(content(folder, "float32"))
+    interpreter = tf.lite.Interpreter(model_content=content(folder, "int8"))
+    kernels = [
+        detail["dtype"] for detail in interpreter.get_tensor_details() if len(detail["shape"]) == 4
+    ]
+    assert np.mean([kernel == np.int8 for kernel in kernels]) > 0.5
+
+
+def test_the_card_and_the_class_names_go_along(exported):
+    folder, _ = exported
+    with open(os.path.join(folder, "model_card.md"), encoding="utf-8") as file:
+        card = file.read()
+    assert "model_int8.tflite" in card and "mean IoU" in card
+    with open(os.path.join(folder, "class_names.txt"), encoding="utf-8") as file:
+        assert file.read().splitlines() == list(CLASS_NAMES)
+
+
+def test_calibration_images_are_spread_over_all_and_broken_ones_left_out(photos, tmp_path):
+    assert len(read_squashed(photos, 100, 16)) == 20
+    first, middle = read_squashed(photos, 3, 16)  # the last of the three is broken.png
+    for image, seed in ((first, 0), (middle, 10)):
+        assert np.array_equal(image[..., ::-1], squash(noise(40 + seed, 60, seed), 16))
+    (tmp_path / "x.png").write_bytes(b"")
+    with pytest.raises(DataError, match="None of the calibration images"):
+        read_squashed(tmp_path, 3, 16)
+
+
+def test_the_tool_exports_a_version(model_dir, tmp_path):
+    command = [sys.executable, "-m", "tools.export", f"--model={model_dir}"]
+    command += [f"--output={tmp_path}/m", "--export_version=7"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert "boxes" in ended.stdout
+    assert os.listdir(tmp_path / "m") == ["7"]
+    assert os.path.exists(tmp_path / "m" / "7" / "saved_model.pb")
+    ended = subprocess.run([*command, "--num_calibration=3"], capture_output=True, text=True)
+    assert ended.returncode != 0
+    assert "--num_calibration is for --format=tflite" in ended.stdout + ended.stderr

@@ -1,0 +1,65 @@
+r"""Export a trained model for TF Serving, or as TFLite files.
+
+python -m tools.export --model=runs/birds --output=saved_models/birds
+python -m tools.export --model=runs/birds --output=tflite/birds --format=tflite \
+    --calibration_images=photos
+
+Writes a new version, OUTPUT/1, OUTPUT/2, ..., which appears complete and at once; none is ever
+changed. The outputs are compared with those of the Keras model, and the differences printed.
+"""
+
+import sys
+
+from absl import app, flags
+
+from gc_net.export import EXPORTS
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("model", None, "Folder of the model, or of the run it is in.", required=True)
+flags.DEFINE_string("output", None, "Folder of the model's versions.", required=True)
+flags.DEFINE_enum("format", "saved_model", EXPORTS.names, "What to write.")
+flags.DEFINE_integer(
+    "export_version", None, "Number of the version; the next one if not set.", lower_bound=1
+)
+flags.DEFINE_string("license", None, "Licence of the weights, for the model card.")
+flags.DEFINE_integer(
+    "top_k", 5, "Number of classes a SavedModel returns; 0 for all.", lower_bound=0
+)
+flags.DEFINE_string(
+    "calibration_images", None, "Images for TFLite's int8: folder, pattern or .txt list."
+)
+flags.DEFINE_integer("num_calibration", 100, "How many of them to use.", lower_bound=1)
+
+_OPTIONS = {
+    "saved_model": ("top_k",),
+    "tflite": ("calibration_images", "num_calibration"),
+}
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    for other, names in _OPTIONS.items():
+        for name in names:
+            if other != FLAGS.format and FLAGS[name].present:
+                raise app.UsageError(f"--{name} is for --format={other}.")
+    options = {name: FLAGS[name].value for name in _OPTIONS[FLAGS.format]}
+    try:
+        folder, differences = EXPORTS.get(FLAGS.format)(
+            FLAGS.model,
+            FLAGS.output,
+            version=FLAGS.export_version,
+            license_text=FLAGS.license,
+            **options,
+        )
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"Written to {folder}. Against the Keras model, the largest differences:")
+    for name, difference in differences.items():
+        print(f"  {name}: {difference:.2g}")
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(main)
