@@ -8,15 +8,13 @@ import json
 import logging
 import os
 import re
-import zipfile
-import zlib
 
 import numpy as np
 
 from gc_net.training.run import make_folder, replace_file
 
 _NAME = re.compile(r"step-(\d+)\.npz")
-_POSITION = "position"
+_RECORD = "record"
 _log = logging.getLogger("gc_net")
 
 
@@ -56,9 +54,10 @@ class Checkpoints:
         """
         make_folder(self.folder)
         self._remove_unfinished()
-        text = np.frombuffer(json.dumps(position).encode(), np.uint8)
+        record = {"names": list(arrays), "position": position}
+        text = np.frombuffer(json.dumps(record).encode(), np.uint8)
         path = os.path.join(self.folder, f"step-{step:09d}.npz")
-        replace_file(path, lambda file: np.savez(file, **{_POSITION: text}, **arrays))
+        replace_file(path, lambda file: np.savez(file, **{_RECORD: text}, **arrays))
         for old in self.paths()[self.keep :]:
             os.unlink(old)
         return path
@@ -74,8 +73,11 @@ class Checkpoints:
         for path in self.paths():
             try:
                 return read_checkpoint(path)
-            except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as e:
-                _log.warning("The checkpoint %s is damaged (%s); the one before is used.", path, e)
+            # A damaged container raises almost anything, from KeyError to NotImplementedError.
+            except Exception as error:
+                _log.warning(
+                    "The checkpoint %s is damaged (%s); the one before is used.", path, error
+                )
         return None
 
     def clear(self):
@@ -92,5 +94,7 @@ def read_checkpoint(path):
     """Return the arrays and the position in one file; raises if any of it is damaged."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
-    position = json.loads(bytes(arrays.pop(_POSITION)).decode())
-    return arrays, position
+    record = json.loads(bytes(arrays.pop(_RECORD)).decode())
+    if record["names"] != list(arrays):
+        raise ValueError("its arrays are not those that were written")
+    return arrays, record["position"]

@@ -104,11 +104,11 @@ def train(
 
 
 def state(model):
-    """Return all variables that the next step depends on, by a unique name."""
+    """Return all variables that the next step depends on, by number."""
     variables = [*model.variables, *model.optimizer.variables]
     unique = list({id(variable): variable for variable in variables}.values())
-    # Not by path: Keras numbers nameless things, and counts on from stage to stage.
-    return {f"{number:04d}:{variable.name}": variable for number, variable in enumerate(unique)}
+    # By number: Keras names nameless layers by a count that goes on from stage to stage.
+    return {f"{number:05d}": variable for number, variable in enumerate(unique)}
 
 
 def clear_checkpoints(folder):
