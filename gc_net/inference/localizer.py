@@ -131,13 +131,18 @@ class Localizer:
             images: uint8 [B, S, S, 3].
             sizes: int [B, 2], height and width that each image had.
         """
+        return self.predictions(self.forward(images, sizes, confidence=confidence), sizes, top_k)
+
+    def forward(self, images, sizes, *, confidence=True):
+        """Return the model's outputs for squashed images and the shapes in pixels, as arrays.
+
+        Arguments are those of `predict_squashed`; for the names, see `gc_net.inference.graph`.
+        """
         outputs = self._forward[bool(confidence)](images, tf.cast(sizes, tf.float32))
-        return self.predictions(
-            {name: value.numpy() for name, value in outputs.items()}, sizes, top_k
-        )
+        return {name: value.numpy() for name, value in outputs.items()}
 
     def predictions(self, outputs, sizes, top_k=5):
-        """Return `Prediction`s from a batch of arrays, as `_compile` names them."""
+        """Return `Prediction`s from the arrays that `forward` gives."""
         best = np.argsort(-outputs["class_probabilities"], axis=-1, kind="stable")[:, :top_k]
         outputs = {name: value.tolist() for name, value in outputs.items()}
         predictions = []

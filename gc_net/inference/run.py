@@ -61,6 +61,7 @@ def predict_files(
     min_confidence=None,
     previews=0,
     format_options=None,
+    localizer=None,
 ):
     """Predict on all images and write label files.
 
@@ -78,6 +79,7 @@ def predict_files(
         min_confidence: Images below it go to `review.csv` and not into the label files.
         previews: How many of the labelled images to draw; None for all.
         format_options: Arguments of the format.
+        localizer: The model of `model_dir`, where it is loaded already.
 
     Returns:
         A `Summary`.
@@ -97,7 +99,7 @@ def predict_files(
     with PredictionLog(output_dir, {**header, "confidence": confidence}) as log:
         done = log.files()
         missing = [file for file in files if file not in done]
-        localizer = load(model_dir)
+        localizer = localizer or load(model_dir)
         num_new = 0
         if missing:
             split = file_split("images", localizer.class_names, [0] * len(missing), missing, root)
