@@ -49,10 +49,15 @@ def predictions(evaluation):
 
 def write_json(path, content):
     """Write `content` to `path`, all at once."""
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def write_text(path, text):
+    """Write a text file, all at once; its folder is made where need be."""
+    os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     temporary = f"{path}.tmp"
     with open(temporary, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
+        file.write(text)
     os.replace(temporary, path)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from gc_net import metrics
 from gc_net.evaluation import protocols
 from gc_net.evaluation.protocols import Protocol
+from gc_net.evaluation.writing import write_text
 
 RESOLUTION = 224
 # The evaluator tries a thousand cuts, but 8 bits can tell these apart: pixels above 0, 1, …, 254.
@@ -171,12 +172,9 @@ def write_score_maps(folder, evaluation, truth):
         mask = shape_masks(evaluation.shape, evaluation.coefficients[row : row + 1])[0]
         _write_map(os.path.join(folder, "scoremaps", f"{file}.npy"), mask)
     metadata = os.path.join(folder, "metadata", name, evaluation.split)
-    os.makedirs(metadata, exist_ok=True)
     for list_name, lines in lists.items():
         path = os.path.join(metadata, f"{list_name}.txt")
-        with open(f"{path}.tmp", "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        os.replace(f"{path}.tmp", path)
+        write_text(path, "".join(f"{line}\n" for line in lines))
     return (
         f"python evaluation.py --scoremap_root={os.path.join(folder, 'scoremaps')} "
         f"--metadata_root={os.path.join(folder, 'metadata')} --dataset_name={name} "

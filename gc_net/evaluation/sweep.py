@@ -1,0 +1,196 @@
+"""Runs of many variants and seeds: each trained and evaluated once, together one table.
+
+    work_dir/
+        sweep.json, table.md, table.tex       written anew after every run
+        classifiers/<digest>/                 one for all variants that differ in the detector only
+        <variant>/seed<n>/                    a run each, with evaluation/metrics.json
+
+The same call goes on where it was stopped.
+"""
+
+import dataclasses
+import hashlib
+import itertools
+import json
+import os
+
+from gc_net.evaluation import compare
+from gc_net.evaluation.writing import write_json, write_text
+from gc_net.training import run as runs
+from gc_net.training.config import TrainConfig, plain_type
+
+_STAGES = ("classifier", "generator", "detector")
+
+# Changes of settings by variant, named as the flags of tools.train.
+LOSSES = {
+    "object": {"detector_alpha": 0.0, "detector_gamma": 0.0},
+    "object_area": {"detector_gamma": 0.0},
+    "object_background": {"detector_alpha": 0.0},
+    "object_area_background": {},
+}
+GEOMETRIES = {
+    f"{generator}_{shape}": {"detector_generator": generator, "detector_shape": shape}
+    for generator, shape in itertools.product(
+        ("learned", "model"), ("rectangle", "rotated_rectangle", "rotated_ellipse")
+    )
+}
+# The paper's Tables 1 and 2; the names are also those of the tables' forms.
+SWEEPS = {"losses": LOSSES, "geometries": GEOMETRIES}
+
+
+def grid(choices):
+    """Return all combinations of settings as variants.
+
+    Args:
+        choices: Mapping of a setting to its values, e.g. `{"detector_shape": ["rectangle", …]}`.
+    """
+    names = list(choices)
+    variants = {}
+    for values in itertools.product(*choices.values()):
+        changes = dict(zip(names, values, strict=True))
+        variants["_".join(f"{name}-{value}" for name, value in changes.items())] = changes
+    return variants
+
+
+def changed(config, changes):
+    """Return a `TrainConfig` with some settings changed.
+
+    Args:
+        changes: Mapping of settings, named as the flags of tools.train, to values; texts are
+            read as the setting's type, and `"none"` as None where a setting may be left open.
+    """
+    places = _places()
+    for name, value in changes.items():
+        if name not in places:
+            raise ValueError(f"There is no setting {name!r}. Known ones: {', '.join(places)}.")
+        section, field = places[name]
+        value = _typed(name, value, field)
+        if section is None:
+            config = dataclasses.replace(config, **{field.name: value})
+        else:
+            part = dataclasses.replace(getattr(config, section), **{field.name: value})
+            config = dataclasses.replace(config, **{section: part})
+    return config
+
+
+def run_sweep(config, options, variants, seeds=(0,), form="methods", **evaluation):
+    """Train and evaluate every variant with every seed.
+
+    Args:
+        config: The `TrainConfig` that variants change.
+        options: The `RunOptions`; `work_dir` is the sweep's folder.
+        variants: {name: changes}, see `changed`; or a name of `SWEEPS`.
+        seeds: Seeds of the runs.
+        form: Form of the table, see `compare.table`.
+        evaluation: Options of `run_evaluation`, e.g. `protocol` and `limit`.
+
+    Returns:
+        The table as Markdown.
+    """
+    variants = SWEEPS[variants] if isinstance(variants, str) else variants
+    # Every configuration is made first, so that a mistake in the last one shows before the first.
+    configs = {
+        (name, seed): changed(config, {**changes, "seed": seed})
+        for seed in seeds
+        for name, changes in variants.items()
+    }
+    finished = []
+    for (name, seed), settings in configs.items():
+        work_dir = os.path.join(options.work_dir, name, f"seed{seed}")
+        finished.append((name, seed, _run(settings, options, work_dir, evaluation)))
+        text = _write(options.work_dir, finished, variants, form)
+    return text
+
+
+def _run(config, options, work_dir, evaluation):
+    """Return the content of a run's metrics.json; train and evaluate where it is not there."""
+    metrics_file = os.path.join(work_dir, "evaluation", compare.METRICS_FILE)
+    if os.path.exists(metrics_file):
+        runs.check_config(work_dir, config.to_dict(), write=False)
+        return compare.read_run(metrics_file).metrics
+    import keras
+
+    from gc_net.evaluation.evaluate import recorded_dataset, run_evaluation
+    from gc_net.training.chain import train
+
+    keras.utils.clear_session()
+    shared = os.path.join(options.work_dir, "classifiers", _classifier_digest(config))
+    cache_dir = options.cache_dir
+    if cache_dir == "auto":
+        # One for all runs: they read the same images.
+        cache_dir = _shared_cache(config, options)
+    options = dataclasses.replace(options, cache_dir=cache_dir or "none")
+    train(config, dataclasses.replace(options, work_dir=shared), stages=("classifier",))
+    model_dir = train(
+        config,
+        dataclasses.replace(options, work_dir=work_dir),
+        stages=("generator", "detector"),
+        classifier_dir=shared,
+    )
+    return run_evaluation(
+        model_dir,
+        recorded_dataset,
+        os.path.dirname(metrics_file),
+        **{"baselines": (), "report": False, "cache": cache_dir, **evaluation},
+    )
+
+
+def _shared_cache(config, options):
+    from gc_net.training.data import cache_folder, open_dataset
+
+    return cache_folder(options, open_dataset(config.data).split("train"), config.data)
+
+
+def _classifier_digest(config):
+    """Return what tells one classifier from another."""
+    names = ("data", "network", "classifier", "seed", "mixed_precision", "deterministic")
+    settings = config.to_dict()
+    text = json.dumps({name: settings[name] for name in names}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _write(work_dir, finished, variants, form):
+    """Write tables and numbers of the runs so far; return the Markdown table."""
+    rows = [compare.Run(name, metrics) for name, _, metrics in finished]
+    texts = {markup: compare.table(rows, form, markup) for markup in ("markdown", "latex")}
+    record = {}
+    for name in dict.fromkeys(name for name, _, _ in finished):
+        own = [(seed, compare.Run(name, m)) for other, seed, m in finished if other == name]
+        record[name] = {"changes": variants[name], "seeds": [seed for seed, _ in own]}
+        for key in compare.COLUMNS:
+            mean, deviation = compare.statistics([run for _, run in own], key)
+            if mean is not None:
+                record[name][key] = {"mean": mean, "std": deviation}
+    write_json(os.path.join(work_dir, "sweep.json"), record)
+    write_text(os.path.join(work_dir, "table.md"), texts["markdown"] + "\n")
+    write_text(os.path.join(work_dir, "table.tex"), texts["latex"] + "\n")
+    return texts["markdown"]
+
+
+def _places():
+    """Return {flag name: (section or None, field)} of all settings."""
+    sections = {field.name: field.type for field in dataclasses.fields(TrainConfig)}
+    places = {}
+    for section, prefix in [("data", ""), ("network", ""), *((s, f"{s}_") for s in _STAGES)]:
+        for field in dataclasses.fields(sections[section]):
+            places[prefix + field.name] = (section, field)
+    for field in dataclasses.fields(TrainConfig):
+        if field.name not in ("data", "network", *_STAGES):
+            places[field.name] = (None, field)
+    return places
+
+
+def _typed(name, value, field):
+    if not isinstance(value, str):
+        return value
+    kind = plain_type(field)
+    if value == "none" and kind is not field.type:
+        return None
+    if kind is bool:
+        if value not in ("true", "false"):
+            raise ValueError(f"{name} must be true or false. Received: {value!r}")
+        return value == "true"
+    try:
+        return kind(value)
+    except ValueError:
+        raise ValueError(f"{name} must be of type {kind.__name__}. Received: {value!r}") from None

@@ -1,0 +1,156 @@
+"""Sweeps: what is run, what is shared, what is not repeated, and what comes out."""
+
+import json
+import os
+
+import pytest
+
+from gc_net.evaluation import sweep
+from gc_net.training import chain
+from gc_net.training.config import (
+    ClassifierConfig,
+    DataConfig,
+    DetectorConfig,
+    NetworkConfig,
+    RunOptions,
+    TrainConfig,
+)
+from gc_net.training.run import RunError, make_folder, write_json
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """Put quick stand-ins in place of training and evaluation; return what was asked of them."""
+    done = []
+
+    def train(config, options, stages, classifier_dir=None):
+        done.append((os.path.basename(os.path.dirname(options.work_dir)), stages))
+        make_folder(options.work_dir)
+        path = os.path.join(options.work_dir, "config.json")
+        write_json(path, {"config": config.to_dict()})
+        if classifier_dir:
+            assert os.path.exists(os.path.join(classifier_dir, "config.json"))
+        return os.path.join(options.work_dir, "model")
+
+    def run_evaluation(model_dir, dataset, output_dir, **options):
+        with open(os.path.join(os.path.dirname(model_dir), "config.json")) as file:
+            config = json.load(file)["config"]
+        weights = {name: config["detector"][name] for name in ("alpha", "beta", "gamma")}
+        weights = {name: 1.0 if value is None else value for name, value in weights.items()}
+        metrics = {
+            "num_images": 10,
+            "corloc": 50.0 + config["seed"] + 10 * weights["alpha"],
+            "settings": {**weights, "shape": "rectangle"},
+        }
+        make_folder(output_dir)
+        write_json(os.path.join(output_dir, "metrics.json"), metrics)
+        return metrics
+
+    monkeypatch.setattr(chain, "train", train)
+    monkeypatch.setattr("gc_net.evaluation.evaluate.run_evaluation", run_evaluation)
+    return done
+
+
+CONFIG = TrainConfig(data=DataConfig(dataset="creatures", dataset_options="num_train=8,num_test=4"))
+VARIANTS = {"small": {"detector_alpha": 2.0}, "large": {"detector_alpha": "0.5"}}
+
+
+class TestSweep:
+    def test_runs_every_variant_with_every_seed_and_one_classifier_a_seed(self, runs, tmp_path):
+        table = sweep.run_sweep(CONFIG, RunOptions(work_dir=str(tmp_path)), VARIANTS, seeds=(3, 5))
+        detectors = [name for name, stages in runs if "detector" in stages]
+        assert detectors == ["small", "large", "small", "large"]
+        assert len(os.listdir(tmp_path / "classifiers")) == 2
+        # 50 + 10 · 2 + the seeds 3 and 5
+        assert "| small | **74.00** ± 1.41 |" in table
+        assert "| large | 59.00 ± 1.41 |" in table
+        record = json.loads((tmp_path / "sweep.json").read_text())
+        assert record["small"]["seeds"] == [3, 5]
+        assert record["small"]["corloc"]["mean"] == 74.0
+        assert (tmp_path / "table.md").read_text().strip() == table
+        assert r"\toprule" in (tmp_path / "table.tex").read_text()
+
+    def test_does_not_repeat_what_is_done(self, runs, tmp_path):
+        options = RunOptions(work_dir=str(tmp_path))
+        first = sweep.run_sweep(CONFIG, options, VARIANTS)
+        count = len(runs)
+        assert sweep.run_sweep(CONFIG, options, VARIANTS) == first
+        assert len(runs) == count
+        os.remove(tmp_path / "large" / "seed0" / "evaluation" / "metrics.json")
+        assert sweep.run_sweep(CONFIG, options, VARIANTS) == first
+        assert [name for name, stages in runs[count:] if "detector" in stages] == ["large"]
+
+    def test_refuses_a_folder_of_other_settings(self, runs, tmp_path):
+        options = RunOptions(work_dir=str(tmp_path))
+        sweep.run_sweep(CONFIG, options, VARIANTS)
+        with pytest.raises(RunError, match=r"(?s)other settings.*alpha"):
+            sweep.run_sweep(CONFIG, options, {"small": {"detector_alpha": 7.0}})
+
+    def test_finds_a_mistake_in_the_last_variant_before_the_first_run(self, runs, tmp_path):
+        variants = {**VARIANTS, "wrong": {"detector_shape": "circle"}}
+        with pytest.raises(ValueError, match="`shape` must be one of"):
+            sweep.run_sweep(CONFIG, RunOptions(work_dir=str(tmp_path)), variants)
+        assert not runs
+
+    def test_of_the_losses_has_the_papers_four_rows(self, runs, tmp_path):
+        options = RunOptions(work_dir=str(tmp_path))
+        table = sweep.run_sweep(CONFIG, options, "losses", form="losses")
+        labels = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+        assert [label.replace("<sub>", "").replace("</sub>", "") for label in labels] == [
+            "Lo",
+            "La + Lo",
+            "Lo + Lb",
+            "La + Lo + Lb",
+        ]
+
+
+class TestChanges:
+    @pytest.mark.parametrize(
+        ("name", "value", "found"),
+        [
+            ("detector_alpha", "2.5", lambda config: config.detector.alpha == 2.5),
+            ("detector_alpha", "none", lambda config: config.detector.alpha is None),
+            ("classifier_epochs", "3", lambda config: config.classifier.epochs == 3),
+            ("generator_steps", 7, lambda config: config.generator.steps == 7),
+            ("backbone", "tiny", lambda config: config.network.backbone == "tiny"),
+            ("image_size", "96", lambda config: config.data.image_size == 96),
+            ("seed", "4", lambda config: config.seed == 4),
+            ("deterministic", "true", lambda config: config.deterministic is True),
+        ],
+    )
+    def test_reach_the_setting_of_that_name(self, name, value, found):
+        base = sweep.changed(TrainConfig(), {"detector_alpha": 1.0})
+        assert found(sweep.changed(base, {name: value}))
+
+    def test_of_an_unknown_setting_list_the_known_ones(self):
+        with pytest.raises(ValueError, match=r"no setting 'alpha'.*detector_alpha"):
+            sweep.changed(TrainConfig(), {"alpha": 1})
+
+    def test_of_another_type_are_refused(self):
+        with pytest.raises(ValueError, match="classifier_epochs must be of type int"):
+            sweep.changed(TrainConfig(), {"classifier_epochs": "many"})
+
+    def test_a_grid_has_all_combinations(self):
+        variants = sweep.grid({"detector_shape": ["a", "b"], "seed": [0, 1, 2]})
+        assert len(variants) == 6
+        assert variants["detector_shape-b_seed-2"] == {"detector_shape": "b", "seed": 2}
+
+
+@pytest.mark.slow
+def test_a_real_sweep_trains_evaluates_and_ends_with_a_table(tmp_path):
+    config = TrainConfig(
+        data=DataConfig(
+            dataset="creatures",
+            dataset_options="num_train=16,num_test=8,num_classes=2,image_size=64",
+            image_size=32,
+        ),
+        network=NetworkConfig(backbone="tiny", weights="none"),
+        classifier=ClassifierConfig(epochs=1, batch_size=8),
+        detector=DetectorConfig(epochs=1, batch_size=8),
+    )
+    options = RunOptions(work_dir=str(tmp_path), devices="one", tensorboard=False, verbose=0)
+    variants = {"rectangle": {"detector_shape": "rectangle"}, "turned": {}}
+    table = sweep.run_sweep(config, options, variants, form="geometries")
+    assert "| Model-driven | Rectangle | × |" in table
+    assert "| Model-driven | Rotated rectangle | ✓ |" in table
+    assert len(os.listdir(tmp_path / "classifiers")) == 1

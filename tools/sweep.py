@@ -1,0 +1,57 @@
+r"""Train and evaluate a list of variants, and put them into one table.
+
+python -m tools.sweep --sweep=losses --dataset=cub --data_dir=CUB_200_2011 --work_dir=runs/losses
+python -m tools.sweep --sweep=geometries --seeds=0,1,2 --flagfile=recipes/creatures.flags
+python -m tools.sweep --vary=detector_alpha=1,2.5,6 --vary=detector_head=native,position
+
+losses and geometries are the paper's Tables 1 and 2. Every flag of tools.train sets what the
+variants have in common. Runs that are done are not repeated: the same command goes on.
+"""
+
+import sys
+
+from absl import app, flags
+
+from gc_net.evaluation.protocols import PROTOCOLS
+from tools import config_flags
+
+STAGES = ("classifier", "generator", "detector")
+
+FLAGS = flags.FLAGS
+config_flags.define_stages(*STAGES)
+flags.adopt_module_key_flags(config_flags)
+flags.DEFINE_enum("sweep", None, ["losses", "geometries"], "A list of variants from the paper.")
+flags.DEFINE_multi_string(
+    "vary", None, "Setting and its values, e.g. detector_alpha=1,2.5; several for all combinations."
+)
+flags.DEFINE_list("seeds", ["0"], "Seeds to run every variant with.")
+flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
+flags.DEFINE_integer("limit", None, "Evaluate on so many test images only.", lower_bound=1)
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    if (FLAGS.sweep is None) == (FLAGS.vary is None):
+        raise app.UsageError("Give either --sweep or --vary.")
+    from gc_net.evaluation.sweep import SWEEPS, grid, run_sweep
+    from gc_net.training.run import RunError
+
+    try:
+        config, options = config_flags.read_stages(*STAGES)
+        seeds = [int(seed) for seed in FLAGS.seeds]
+        if FLAGS.sweep:
+            variants, form = SWEEPS[FLAGS.sweep], FLAGS.sweep
+        else:
+            choices = dict(item.partition("=")[::2] for item in FLAGS.vary)
+            variants = grid({name: values.split(",") for name, values in choices.items()})
+            form = "methods"
+        evaluation = {"protocol": FLAGS.protocol, "limit": FLAGS.limit}
+        print(run_sweep(config, options, variants, seeds, form, **evaluation))
+    except (ValueError, RunError) as error:
+        sys.exit(f"Error: {error}")
+    print(f"\nWritten to {options.work_dir}.")
+
+
+if __name__ == "__main__":
+    app.run(main)
