@@ -3,6 +3,7 @@
 import numpy as np
 
 from gc_net.datasets import transforms
+from gc_net.datasets.loading import Loader, Unreadable
 
 
 def mean_color(classifier):
@@ -17,19 +18,26 @@ def mean_color(classifier):
     return np.clip(np.linalg.solve(slopes, -offset), 0, 255).astype(np.float32)
 
 
-def image_reader(data, index, resize_size, image_size, cache):
+def image_reader(split, index, resize_size, image_size, cache):
+    """Return a function of a row to the pixels the network saw, uint8 [S, S, 3].
+
+    Args:
+        index: [N], the place of each row in the split.
+        cache: An `ImageCache`, or None.
+    """
+    loader = Loader(split, resize_size, image_size, cache, Unreadable(), len(index))
     window = transforms.center_window(resize_size, image_size)
 
     def read_image(row):
-        place = int(index[row])
-        stored = cache.get(place) if cache else None
-        image = transforms.squash(data.read(place), resize_size) if stored is None else stored[0]
+        image, _ = loader.squashed(int(index[row]))
         return transforms.take(image, window, image_size)
 
     return read_image
 
 
 def mask_renderer(model, coefficients):
+    """Return a function of rows [n] to the generator's masks for them, float32 [n, S, S]."""
+
     def render_masks(rows):
         masks = model.generator(coefficients[np.asarray(rows)], training=False)
         return np.asarray(masks, np.float32)[..., 0]  # [n, S, S]

@@ -135,6 +135,22 @@ class TestHeatMaps:
         heat_map = np.eye(4, dtype=np.float32)[None]
         np.testing.assert_allclose(heat_maps.boxes(heat_map, [0.5], 4)[0, 0], [0, 0, 1, 1])
 
+    def test_equals_labelling_every_pixel(self):
+        rng = np.random.default_rng(3)
+        compared = 0
+        for _ in range(300):
+            mask = cv2.resize(rng.random((5, 6)), (30, 24)) > rng.uniform(0.3, 0.8)
+            filled = mask.astype(np.uint8)
+            cv2.drawContours(filled, cv2.findContours(filled, 0, 1)[0], -1, 1, cv2.FILLED)
+            count, _, parts, _ = cv2.connectedComponentsWithStats(filled, connectivity=8)
+            areas = parts[1:, cv2.CC_STAT_AREA]
+            if count < 3 or (areas == areas.max()).sum() > 1:
+                continue
+            x, y, width, height, _ = parts[1 + areas.argmax()]
+            assert heat_maps.largest_part(mask) == (x, y, x + width, y + height)
+            compared += 1
+        assert compared > 100
+
     def test_levels_lie_between_the_lowest_and_the_highest_value(self):
         heat_map = np.array([[[-4.0, -3.0, -2.0, 0.0]] * 4], np.float32)
         boxes = heat_maps.boxes(heat_map, [0.1, 0.3, 0.6], 4)[0]
