@@ -20,8 +20,8 @@ class Creatures(Dataset):
     """Ten kinds of elongated creatures at any angle, on cluttered ground.
 
     The class lies in the head, a small part; the body hints at it (see
-    `anatomy.BODY_EVIDENCE`). So a class activation map finds the head, and a good localizer the
-    whole. Box, mask and angle of each creature are exact.
+    `anatomy.BODY_EVIDENCE`). So a class activation map leans to the head, and a good localizer
+    finds the whole. Box, mask and angle of each creature are exact.
 
     An image depends on `(seed, split, index)` alone (and on `num_classes` and `image_size`): it is
     drawn when it is read, in any order, the same each time, and stays when the split grows. Two
