@@ -1,0 +1,60 @@
+"""The command lines of evaluation."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gc_net.datasets import get
+from gc_net.saving import save_model
+from tests.evaluation.models import CLASS_NAMES, tiny_model
+
+
+def run_tool(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+    )
+
+
+@pytest.mark.parametrize("tool", ["evaluate", "compare", "sweep"])
+def test_help_needs_no_tensorflow(tool):
+    code = f"import sys, tools.{tool}; print({{'tensorflow', 'keras'}} & set(sys.modules))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout.strip() == "set()", result.stderr
+
+
+@pytest.mark.slow
+def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wrote(tmp_path):
+    data = {
+        "dataset": "creatures",
+        "data_dir": None,
+        "dataset_options": "num_train=4,num_test=6,num_classes=2,image_size=64",
+    }
+    names = get("creatures", num_classes=2).class_names
+    model_dir = tmp_path / "run" / "model"
+    save_model(model_dir, tiny_model(num_classes=2), names, {"config": {"data": data}})
+    result = run_tool("tools.evaluate", f"--model={model_dir}", "--baselines=constant,ddt")
+    assert result.returncode == 0, result.stderr
+    assert "6 images of creatures (test), protocol paper" in result.stdout
+    folder = tmp_path / "run" / "evaluation"
+    assert {"metrics.json", "predictions.json", "report.html"} <= set(os.listdir(folder))
+    assert json.loads((folder / "metrics.json").read_text())["num_images"] == 6
+    result = run_tool("tools.compare", str(tmp_path / "run"), "--baselines")
+    assert result.returncode == 0, result.stderr
+    assert "| run |" in result.stdout and "| DDT |" in result.stdout
+
+
+@pytest.mark.slow
+def test_evaluate_says_in_one_line_what_does_not_fit(tmp_path):
+    save_model(tmp_path / "model", tiny_model(), CLASS_NAMES)
+    result = run_tool(
+        "tools.evaluate", f"--model={tmp_path / 'model'}", "--dataset=creatures", "--limit=2"
+    )
+    assert result.returncode == 1
+    assert "The model tells 3 classes apart, the dataset 'creatures' has 10." in result.stderr
+    assert "Traceback" not in result.stderr
