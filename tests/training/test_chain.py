@@ -1,0 +1,167 @@
+"""All stages on a handful of drawn images: what they write, and that they can be resumed."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+
+from gc_net.saving import load_model
+from gc_net.training import chain as chains
+from gc_net.training import loop
+from gc_net.training.callbacks import read_log
+from gc_net.training.chain import Chain
+from gc_net.training.run import RunError
+from gc_net.training.watch import CORLOC
+from tests.training.samples import assert_same_weights, small_config, small_options
+
+CROSS_FITTED = {"num_folds": 2, "mask_fraction": 0.5, "batch_size": 4}
+LEARNED = {"generator": "learned", "generator_network": "implicit", "generator_weights": "own"}
+
+
+def config():
+    return small_config(classifier=CROSS_FITTED, detector={**LEARNED, "alpha": 2.0})
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A whole run: cross-fitted classifiers with masks, a generator of its own, a detector."""
+    work_dir = tmp_path_factory.mktemp("finished")
+    options = small_options(work_dir, log_corloc=6, tensorboard=True)
+    chains.train(config(), options)
+    return work_dir
+
+
+def test_a_run_ends_with_a_model_that_localizes_and_classifies(finished):
+    saved = load_model(finished / "model")
+    outputs = saved.model(np.full((2, 32, 32, 3), 100, np.float32))
+    assert outputs["boxes"].shape == (2, 4)
+    assert outputs["class_logits"].shape == (2, 3)
+    assert len(saved.class_names) == 3
+    assert saved.model.alpha == 2.0
+    assert saved.info["resize_size"] == 37
+
+
+def test_a_run_records_all_settings_versions_and_the_seed(finished):
+    record = json.loads((finished / "config.json").read_text())
+    assert type(config()).from_dict(record["config"]) == config()
+    assert record["environment"]["packages"]["keras"]
+
+
+def test_every_epoch_of_every_stage_is_logged(finished):
+    for stage in ("classifier", "classifier_fold0", "classifier_fold1"):
+        assert [row["epoch"] for row in read_log(finished / stage / "log.csv")] == [0, 1]
+    assert read_log(finished / "generator" / "log.csv")[-1]["loss"] > 0
+    for row in read_log(finished / "detector" / "log.csv"):
+        assert row.keys() >= {"area_loss", "object_loss", "background_loss", "mean_angle", CORLOC}
+        assert 0 <= row[CORLOC] <= 1
+    assert list((finished / "detector" / "tensorboard").iterdir())
+
+
+def test_a_finished_run_leaves_no_checkpoints_and_is_not_trained_again(finished, monkeypatch):
+    assert not list(finished.glob("**/checkpoints"))
+    monkeypatch.setattr(loop, "train", None)
+    before = (finished / "model" / "weights.npz").stat().st_mtime_ns
+    chains.train(config(), small_options(finished))
+    assert (finished / "model" / "weights.npz").stat().st_mtime_ns == before
+
+
+def test_the_model_classifies_as_the_classifier_of_all_images(finished):
+    images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 3)).astype(np.float32)
+    classifier = load_model(finished / "classifier" / "model").model
+    fold = load_model(finished / "classifier_fold0" / "model").model
+    logits = np.asarray(load_model(finished / "model").model(images)["class_logits"])
+    np.testing.assert_allclose(logits, classifier(images), rtol=1e-5)
+    assert not np.allclose(logits, fold(images), rtol=1e-3)
+
+
+def test_other_settings_are_refused_before_anything_is_written(finished):
+    before = (finished / "config.json").read_bytes()
+    other = small_config(classifier={**CROSS_FITTED, "epochs": 3}, detector=LEARNED)
+    with pytest.raises(RunError, match=r"classifier\.epochs: 2 there, 3 now"):
+        chains.train(other, small_options(finished))
+    assert (finished / "config.json").read_bytes() == before
+
+
+def test_other_images_are_refused(finished):
+    from gc_net.datasets.creatures import Creatures
+
+    dataset = Creatures(num_train=27, num_test=6, image_size=40, num_classes=3)
+    with (
+        Chain(config(), small_options(finished), dataset=dataset) as chain,
+        pytest.raises(RunError, match="training_images: '26 images"),
+    ):
+        chain.train()
+
+
+@pytest.mark.slow
+def test_a_run_stopped_in_every_stage_ends_with_the_same_weights(finished, tmp_path, monkeypatch):
+    class Killed(BaseException):
+        pass
+
+    save = loop._save
+    saves = []
+
+    def kill_after_some(model, checkpoints, done, *finished):
+        save(model, checkpoints, done, *finished)
+        saves.append(checkpoints.folder)
+        if len(saves) % 3 == 0:
+            raise Killed
+
+    monkeypatch.setattr(loop, "_save", kill_after_some)
+    kills = 0
+    while True:
+        try:
+            chains.train(config(), small_options(tmp_path))
+            break
+        except Killed:
+            kills += 1
+    stages = {os.path.basename(os.path.dirname(folder)) for folder in saves[2::3]}
+    assert kills >= 4 and len(stages) >= 3
+    assert_same_weights(finished / "model", tmp_path / "model")
+
+
+def test_a_detector_trains_on_the_classifier_of_another_run(finished, tmp_path):
+    plain = small_config(seed=8, detector={"epochs": 1})
+    chains.train(plain, small_options(tmp_path), ["detector"], classifier_dir=str(finished))
+    assert not (tmp_path / "classifier").exists()
+    trained = load_model(tmp_path / "model").model.classifier
+    expected = load_model(finished / "classifier" / "model").model
+    for a, b in zip(trained.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_folds_are_those_of_the_run_that_trained_the_classifiers(finished, tmp_path):
+    """With folds of another seed, classifiers would judge images they were fitted on."""
+    with Chain(config(), small_options(finished)) as chain:
+        expected = chain.folds()
+    other = small_config(seed=9)
+    with Chain(other, small_options(tmp_path), classifier_dir=str(finished)) as chain:
+        np.testing.assert_array_equal(chain.folds(), expected)
+
+
+def test_a_folder_without_a_classifier_is_refused(tmp_path):
+    with pytest.raises(RunError, match=r"no classifier in .*tools.train_classifier"):
+        chains.train(small_config(), small_options(tmp_path), classifier_dir=str(tmp_path))
+
+
+def test_training_never_asks_for_boxes(tmp_path):
+    from gc_net.datasets.creatures import Creatures
+
+    class Boxless(Creatures):
+        def truth(self, name):
+            raise AssertionError("training asked for boxes")
+
+        def mask(self, name, index):
+            raise AssertionError("training asked for masks")
+
+    dataset = Boxless(num_train=26, num_test=6, image_size=40, num_classes=3)
+    short = small_config(classifier={"epochs": 1}, detector={"epochs": 1})
+    with Chain(short, small_options(tmp_path), dataset=dataset) as chain:
+        chain.train()
+    assert (tmp_path / "model" / "model.json").exists()
+
+
+def test_imagenet_weights_as_they_are_need_their_classes(tmp_path):
+    with pytest.raises(RunError, match=r"recipe `none` .* has 3 classes"):
+        chains.train(small_config(classifier={"recipe": "none"}), small_options(tmp_path))

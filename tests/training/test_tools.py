@@ -1,0 +1,106 @@
+"""The training tools as a user calls them."""
+
+import time
+
+import numpy as np
+import pytest
+
+from gc_net.training.callbacks import read_log
+from tests.training.samples import FLAGS, read_weights, run_tool
+
+TOOLS = ("train", "train_classifier", "train_generator", "train_detector")
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_help_comes_at_once_and_names_the_settings(tool):
+    start = time.monotonic()
+    process = run_tool(tool, "--help")
+    took = time.monotonic() - start
+    expected = "--detector_alpha" if tool == "train" else "--batch_size"
+    assert expected in process.stdout
+    assert "python -m tools." in process.stdout
+    # Far from a second on a free machine; TensorFlow alone would take several.
+    assert took < 4
+
+
+def test_a_wrong_setting_is_refused_in_one_line_before_tensorflow_is_there():
+    process = run_tool("train", *FLAGS, "--classifier_num_folds=1")
+    assert process.returncode != 0
+    assert "`num_folds` must be 0, or at least 2" in process.stderr + process.stdout
+    assert "Traceback" not in process.stderr
+
+
+@pytest.mark.slow
+def test_the_stages_can_be_run_one_by_one(tmp_path):
+    run = f"--work_dir={tmp_path}"
+    process = run_tool("train_classifier", *FLAGS, run, "--epochs=1", "--batch_size=6")
+    assert process.returncode == 0, process.stderr
+    assert (tmp_path / "classifier" / "model" / "model.json").exists()
+    process = run_tool(
+        "train_detector", *FLAGS, run, "--epochs=1", "--batch_size=6", "--noevaluate"
+    )
+    assert process.returncode == 0, process.stderr
+    assert (tmp_path / "model" / "model.json").exists()
+    assert len(read_log(tmp_path / "detector" / "log.csv")) == 1
+    process = run_tool("train_classifier", *FLAGS, run, "--epochs=2", "--batch_size=6")
+    assert process.returncode == 1
+    assert "classifier.epochs: 1 there, 2 now" in process.stderr
+    assert "Traceback" not in process.stderr
+
+
+@pytest.mark.slow
+def test_a_generator_is_trained_measured_and_written(tmp_path):
+    process = run_tool(
+        "train_generator",
+        "--shape=rectangle",
+        "--steps=6",
+        "--batch_size=8",
+        f"--output={tmp_path}",
+    )
+    assert process.returncode == 0, process.stderr
+    assert (tmp_path / "rectangle_implicit.npz").exists()
+    assert '"mean_iou"' in (tmp_path / "rectangle_implicit.json").read_text()
+    assert "crossing" in process.stdout
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path):
+    weights = []
+    for name, seed in (("a", 5), ("b", 5), ("c", 6)):
+        process = run_tool(
+            "train",
+            *FLAGS,
+            "--classifier_epochs=1",
+            "--classifier_batch_size=6",
+            "--detector_epochs=1",
+            "--detector_batch_size=6",
+            "--noevaluate",
+            "--deterministic",
+            f"--seed={seed}",
+            f"--work_dir={tmp_path / name}",
+        )
+        assert process.returncode == 0, process.stderr
+        weights.append(read_weights(tmp_path / name / "model"))
+    same, again, other = weights
+    assert all(same[name].tobytes() == again[name].tobytes() for name in same)
+    assert any(not np.array_equal(same[name], other[name]) for name in same)
+
+
+@pytest.mark.slow
+def test_mixed_precision_trains_and_keeps_float32_weights(tmp_path):
+    process = run_tool(
+        "train",
+        *FLAGS,
+        "--classifier_epochs=1",
+        "--classifier_batch_size=6",
+        "--detector_epochs=1",
+        "--detector_batch_size=6",
+        "--noevaluate",
+        "--mixed_precision",
+        f"--work_dir={tmp_path}",
+    )
+    assert process.returncode == 0, process.stderr
+    assert {array.dtype for array in read_weights(tmp_path / "model").values()} == {
+        np.dtype(np.float32)
+    }
+    assert np.isfinite(read_log(tmp_path / "detector" / "log.csv")[0]["loss"])
