@@ -12,6 +12,7 @@ from gc_net.evaluation import baselines, protocols
 from gc_net.evaluation.baselines import ddt
 from gc_net.evaluation.baselines.base import Forward, Unsuitable
 from gc_net.evaluation.baselines.constant import Constant, centred
+from gc_net.weights import save_weights_npz
 from tests.evaluation.models import tiny_model
 
 SIDE = 8
@@ -164,6 +165,30 @@ class TestDDT:
     def test_needs_training_images(self):
         with pytest.raises(Unsuitable, match="no training image"):
             ddt.fit(lambda images: images, [])
+
+    def test_with_imagenet_weights_equals_that_of_a_classifier_which_has_them(
+        self, monkeypatch, tmp_path
+    ):
+        classifier = tiny_model().classifier
+        path = tmp_path / "imagenet.npz"
+        save_weights_npz(path, classifier, dtype="float32")
+        monkeypatch.setattr(
+            type(classifier.backbone), "imagenet_weights", lambda self, with_head: path
+        )
+        images = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3)).astype(np.uint8)
+        normalized = classifier.normalize(images)
+        descriptors = classifier.trunk(normalized)
+        forward = Forward(normalized, descriptors, descriptors, None)
+        maps = {}
+        for name in ("ddt", "ddt_imagenet"):
+            if name == "ddt_imagenet":
+                # What the classifier has learned since must not matter.
+                classifier.trunk.set_weights([0 * w for w in classifier.trunk.get_weights()])
+            baseline = baselines.get(name)
+            baseline.prepare(classifier, lambda: [images])
+            maps[name] = baseline.maps(forward).numpy()
+        np.testing.assert_allclose(maps["ddt"], maps["ddt_imagenet"], rtol=1e-4, atol=1e-5)
+        assert maps["ddt"].std() > 0
 
     def test_says_where_imagenet_weights_cannot_be_had(self):
         with pytest.raises(Unsuitable, match="'tiny' has no ImageNet weights"):
