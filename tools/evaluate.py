@@ -70,8 +70,8 @@ def main(argv):
             score_maps=FLAGS.score_maps,
             report=FLAGS.report,
         )
-    except ValueError as error:
-        sys.exit(f"{FLAGS.model}: {error}")
+    except (ValueError, OSError) as error:
+        sys.exit(f"Error: {error}")
     print(f"Written to {output}.")
 
 
