@@ -23,9 +23,10 @@ A SavedModel for TF Serving or `tf.saved_model.load`, with three signatures:
 | `serve_uint8` | `images` uint8 [B, H, W, 3] | the same, a quarter of the bytes |
 | `serve_bytes` | `image_bytes` string [B] | JPEG, PNG, GIF or BMP files; sizes may differ |
 
-Outputs: `boxes` [B, 4] as x1, y1, x2, y2 relative to the image; `coefficients` [B, n], likewise;
-`class_ids`, `class_names` and `class_probabilities` [B, k], the likeliest first; `confidence` [B];
-`image_sizes` [B, 2], height and width. The class names are also in `assets/class_names.txt`.
+Outputs: `boxes` [B, 4] as x1, y1, x2, y2, `coefficients` [B, n] and `outlines` [B, P, 2], relative
+to the image; `shapes` [B]; `class_ids`, `class_names` and `class_probabilities` [B, k], the
+likeliest first; `confidence`, `object_probability` and `background_entropy` [B]; `image_sizes`
+[B, 2], height and width. The class names are also in `assets/class_names.txt`.
 """
 
 

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from gc_net.export import preprocessing
 from gc_net.inference.graph import localize
+from gc_net.inference.prediction import OUTLINE_POINTS
 
 
 class ServingModule(tf.Module):
@@ -14,8 +15,12 @@ class ServingModule(tf.Module):
 
         boxes: float32 [B, 4], xyxy relative to the image.
         coefficients: float32 [B, n], see `gc_net.shapes`, relative to the image.
+        outlines: float32 [B, P, 2], points of the shape's border, clockwise, relative to the image:
+            four corners, or points of an ellipse, evenly spaced by the angle of its unit circle.
+        shapes: string [B], the name of the shape.
         class_ids, class_names, class_probabilities: [B, k], the likeliest classes, best first.
-        confidence: float32 [B], see `gc_net.inference.graph.localize`.
+        confidence, object_probability, background_entropy: float32 [B], see
+            `gc_net.inference.graph.localize`.
         image_sizes: int32 [B, 2], height and width, to take boxes to pixels with.
 
     Args:
@@ -74,13 +79,14 @@ class ServingModule(tf.Module):
     def _localize(self, images, sizes):
         images = tf.ensure_shape(images, [None, *[self._localizer.image_size] * 2, 3])
         outputs = localize(self._localizer.model, images)
-        best = tf.math.top_k(outputs["class_probabilities"], self.top_k)
+        shape = self._localizer.shape
+        best = tf.math.top_k(outputs.pop("class_probabilities"), self.top_k)
         return {
-            "boxes": outputs["boxes"],
-            "coefficients": outputs["coefficients"],
+            **outputs,
+            "outlines": shape.outline(outputs["coefficients"], OUTLINE_POINTS),
+            "shapes": tf.fill(tf.shape(sizes)[:1], shape.name),
             "class_ids": best.indices,
             "class_names": tf.gather(tf.constant(self._localizer.class_names), best.indices),
             "class_probabilities": best.values,
-            "confidence": outputs["confidence"],
             "image_sizes": sizes,
         }

@@ -40,14 +40,19 @@ class SourceReader:
     def __call__(self, index):
         return self.reduced(index, None)[0]
 
-    def reduced(self, index, target):
-        """Return the image, reduced where that is cheaper, and its full (height, width)."""
+    def encoded(self, index):
+        """Return the bytes of the image's file, or None where it is an array."""
         image = self.images[index]
         if isinstance(image, str | os.PathLike):
-            image = read_bytes(image)
-        if isinstance(image, bytes | bytearray | memoryview):
-            return decode_with_size(bytes(image), target)
-        image = _as_uint8_rgb(np.asarray(image))
+            return read_bytes(image)
+        return bytes(image) if isinstance(image, bytes | bytearray | memoryview) else None
+
+    def reduced(self, index, target):
+        """Return the image, reduced where that is cheaper, and its full (height, width)."""
+        data = self.encoded(index)
+        if data is not None:
+            return decode_with_size(data, target)
+        image = _as_uint8_rgb(np.asarray(self.images[index]))
         return image, image.shape[:2]
 
 

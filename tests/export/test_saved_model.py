@@ -31,7 +31,10 @@ def exported(run, tmp_path_factory):
 
 def test_all_signatures_agree_with_the_keras_model(exported, run):
     _, differences, served = exported
-    assert set(differences) == {"boxes", "coefficients", "class_probabilities", "confidence"}
+    assert set(differences) == {
+        "boxes", "coefficients", "class_probabilities", "confidence", "object_probability",
+        "background_entropy",
+    }  # fmt: skip
     assert max(differences.values()) < 1e-4
     # Again by another way, on images that are not square, by name and in pixels.
     images = np.stack([noise(32, 32, seed) for seed in range(3)])
@@ -46,6 +49,10 @@ def test_all_signatures_agree_with_the_keras_model(exported, run):
             assert found["boxes"][row].numpy() * 32 == pytest.approx(prediction.box_xyxy, abs=1e-3)
             assert found["coefficients"][row].numpy() == pytest.approx(
                 prediction.coefficients, abs=1e-4
+            )
+            outline = found["outlines"][row].numpy() * 32
+            assert cv2.contourArea(outline) == pytest.approx(
+                cv2.contourArea(prediction.polygon().astype("float32")), rel=1e-3
             )
             names = [name.decode() for name in found["class_names"][row].numpy()]
             assert names == [score.name for score in prediction.classes[:2]]

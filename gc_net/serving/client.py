@@ -1,0 +1,140 @@
+"""A client of a served model, which is used as a loaded one is: images in, predictions out."""
+
+import cv2
+import numpy as np
+
+from gc_net.datasets.base import ImageError
+from gc_net.datasets.headers import read_header
+from gc_net.datasets.loading import Unreadable
+from gc_net.inference.prediction import ClassScore, Ellipse, Prediction
+from gc_net.inference.sources import sources_split
+from gc_net.serving.transports import TRANSPORTS, BadRequest, transport_of
+
+# What TensorFlow can decode in a graph. Other images are sent as PNG.
+_SENT_AS_THEY_ARE = frozenset({"JPEG", "PNG", "GIF", "BMP"})
+
+
+class Client:
+    """Asks TF Serving, or `tools.demo_server`, for predictions.
+
+    Args:
+        address: `"http://localhost:8501"` for REST, `"localhost:8500"` for gRPC.
+        model: Name of the served model.
+        version: Number of its version; the newest if None.
+        timeout: Seconds to wait for an answer.
+
+    Example:
+        with gc_net.serving.Client("http://localhost:8501", "birds") as client:
+            for prediction in client.predict(["a.jpg", "b.png"]):
+                print(prediction.class_name, prediction.box_xyxy, prediction.confidence)
+    """
+
+    def __init__(self, address, model, version=None, timeout=60.0):
+        transport = TRANSPORTS.get(transport_of(address))
+        self.transport = transport(address, model, version=version, timeout=timeout)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Give back the connection."""
+        self.transport.close()
+
+    def predict(self, images, batch_size=8, unreadable=None):
+        """Return a `Prediction` for each image, in order.
+
+        Args:
+            images: As for `Localizer.predict`: file names, bytes of files or RGB arrays.
+            batch_size: Images a request.
+            unreadable: An `Unreadable` that collects images that could not be read, here or by
+                the server, under their file name or as `images[3]`. If None, each is logged.
+
+        Returns:
+            A list with one entry an image: a `Prediction`, or None where it could not be read.
+
+        Raises:
+            ServerError: If the server cannot be reached or does not serve the model.
+        """
+        unreadable = Unreadable(announce=True) if unreadable is None else unreadable
+        split = sources_split(images, ())
+        files = {}
+        predictions = [None] * len(split)
+        for index in range(len(split)):
+            try:
+                files[index] = _as_file(split.read, index)
+            except ImageError as error:
+                unreadable.add(split.file(index), str(error))
+            if len(files) == batch_size:
+                self._send(files, predictions, split, unreadable)
+                files = {}
+        if files:
+            self._send(files, predictions, split, unreadable)
+        return predictions
+
+    def _send(self, files, predictions, split, unreadable):
+        """Ask for `files`; where the server refuses them, for each half, down to the bad ones."""
+        indices = list(files)
+        try:
+            outputs = self.transport.predict([files[index] for index in indices])
+        except BadRequest as error:
+            if len(indices) == 1:
+                unreadable.add(split.file(indices[0]), f"refused by the server: {error}")
+                return
+            middle = len(indices) // 2
+            for half in (indices[:middle], indices[middle:]):
+                self._send({index: files[index] for index in half}, predictions, split, unreadable)
+            return
+        for row, index in enumerate(indices):
+            predictions[index] = prediction_of(
+                {name: value[row] for name, value in outputs.items()}
+            )
+
+
+def prediction_of(outputs):
+    """Return the `Prediction` in one image's outputs of a serving signature."""
+    height, width = (int(side) for side in outputs["image_sizes"])
+    side_lengths = (width, height, width, height)
+    points = np.asarray(outputs["outlines"], np.float64) * (width, height)  # [P, 2]
+    corners = ellipse = None
+    if len(points) == 4:
+        corners = tuple(map(tuple, points.tolist()))
+    else:
+        ellipse = _ellipse(points)
+    scores = zip(
+        outputs["class_ids"], outputs["class_names"], outputs["class_probabilities"], strict=True
+    )
+    return Prediction(
+        size=(height, width),
+        shape=str(outputs["shapes"]),
+        coefficients=tuple(map(float, outputs["coefficients"])),
+        box_xyxy=tuple((np.asarray(outputs["boxes"], np.float64) * side_lengths).tolist()),
+        corners=corners,
+        ellipse=ellipse,
+        classes=tuple(ClassScore(int(id_), str(name), float(p)) for id_, name, p in scores),
+        object_probability=float(outputs["object_probability"]),
+        background_entropy=float(outputs["background_entropy"]),
+    )
+
+
+def _ellipse(points):
+    """Return the ellipse through points that lie evenly on its unit circle, from the first axis."""
+    center = points.mean(axis=0)
+    half_axes = np.stack([points[0] - center, points[len(points) // 4] - center], axis=-1)
+    directions, lengths, _ = np.linalg.svd(half_axes)
+    x, y = directions[:, 0]
+    if x < 0 or (x == 0 and y < 0):  # an axis has no direction
+        x, y = -x, -y
+    axes = tuple((2 * lengths).tolist())
+    return Ellipse(tuple(center.tolist()), axes, float(np.arctan2(y, x)))
+
+
+def _as_file(read, index):
+    """Return an image as the bytes of a file that the server can decode."""
+    data = read.encoded(index)
+    if data is not None and read_header(data).kind in _SENT_AS_THEY_ARE:
+        return data
+    image = read(index)
+    return cv2.imencode(".png", image[..., ::-1])[1].tobytes()

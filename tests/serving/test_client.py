@@ -1,0 +1,98 @@
+import cv2
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gc_net.datasets.loading import Unreadable
+from gc_net.export.saved_model import export_saved_model
+from gc_net.inference.localizer import load
+from gc_net.saving import save_model
+from gc_net.serving import Client, ServerError
+from tests.inference.models import CLASS_NAMES, noise, varied_model
+from tests.serving.servers import grpc_server, rest_server
+
+SERVERS = {"grpc": grpc_server, "rest": rest_server}
+
+
+@pytest.fixture(scope="module", params=["rotated_ellipse", "rotated_rectangle"])
+def served(request, tmp_path_factory):
+    """A model, and its export, loaded."""
+    folder = tmp_path_factory.mktemp(request.param)
+    save_model(folder / "model", varied_model(request.param), CLASS_NAMES)
+    exported, _ = export_saved_model(folder / "model", folder / "birds")
+    return load(folder / "model"), tf.saved_model.load(exported)
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request, served):
+    with SERVERS[request.param]("birds", served[1]) as (address, service):
+        yield address, service, served[0]
+
+
+def encode(image, suffix=".png"):
+    return cv2.imencode(suffix, image[..., ::-1])[1].tobytes()
+
+
+def test_a_served_model_answers_as_the_loaded_one(server, tmp_path):
+    address, service, localizer = server
+    path = tmp_path / "ä b.png"
+    path.write_bytes(encode(noise(32, 32, 2)))
+    images = [noise(32, 32, 1), path, encode(noise(32, 32, 3)), encode(noise(32, 32, 4), ".webp")]
+    service.batches.clear()
+    with Client(address, "birds") as client:
+        found = client.predict(images, batch_size=3)
+    assert service.batches == [3, 1]
+    for prediction, expected in zip(found, localizer.predict(images), strict=True):
+        assert prediction.size == expected.size
+        assert prediction.shape == expected.shape
+        assert prediction.box_xyxy == pytest.approx(expected.box_xyxy, abs=0.01)
+        assert prediction.coefficients == pytest.approx(expected.coefficients, abs=1e-4)
+        assert prediction.confidence == pytest.approx(expected.confidence, abs=1e-4)
+        assert [score[:2] for score in prediction.classes] == [s[:2] for s in expected.classes]
+        assert prediction.class_probability == pytest.approx(expected.class_probability, abs=1e-4)
+        if expected.ellipse is None:
+            assert np.allclose(prediction.corners, expected.corners, atol=0.01)
+        else:
+            assert prediction.ellipse.center == pytest.approx(expected.ellipse.center, abs=0.01)
+            assert prediction.ellipse.axes == pytest.approx(expected.ellipse.axes, abs=0.01)
+            turn = (prediction.ellipse.angle - expected.ellipse.angle) / np.pi
+            assert turn == pytest.approx(round(turn), abs=0.01)
+
+
+def test_an_image_that_is_not_square_comes_back_in_its_own_pixels(server):
+    address, _, localizer = server
+    image = noise(64, 128, 5)
+    with Client(address, "birds") as client:
+        (found,) = client.predict(image)
+    (expected,) = localizer.predict(image)
+    assert found.size == (64, 128)
+    # Resizing in the graph differs a little from that outside.
+    assert found.box_xyxy == pytest.approx(expected.box_xyxy, abs=4)
+
+
+def test_a_bad_image_fails_no_other_and_is_reported_by_its_index(server, tmp_path):
+    address, _, _ = server
+    # Its header is sound, so that only the server finds out.
+    cut = encode(noise(60, 60))[:200]
+    images = [noise(32, 32, seed) for seed in range(5)]
+    images[1], images[3] = cut, tmp_path / "missing.jpg"
+    unreadable = Unreadable()
+    with Client(address, "birds") as client:
+        found = client.predict(images, unreadable=unreadable)
+        alone = client.predict([images[4]])
+    assert [prediction is None for prediction in found] == [False, True, False, True, False]
+    reasons = dict(unreadable)
+    assert set(reasons) == {"images[1]", str(tmp_path / "missing.jpg")}
+    assert "refused by the server" in reasons["images[1]"]
+    assert found[4].box_xyxy == pytest.approx(alone[0].box_xyxy, abs=1e-3)
+
+
+def test_a_model_that_is_not_served_is_an_error(server):
+    with Client(server[0], "cats") as client, pytest.raises(ServerError, match=r"cats|NOT_FOUND"):
+        client.predict(noise(8, 8))
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9", "127.0.0.1:9"])
+def test_a_server_that_does_not_answer_is_an_error(address):
+    with Client(address, "birds", timeout=3) as client, pytest.raises(ServerError, match="9"):
+        client.predict(noise(8, 8))
