@@ -56,8 +56,13 @@ def check_agreement(name, value):
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:
         return
-    values = strategy.run(lambda: tf.constant(int(value), tf.int64))
-    total = int(strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None))
+
+    @tf.function
+    def sum_up():
+        values = strategy.run(lambda: tf.constant(int(value), tf.int64))
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
+
+    total = int(sum_up())
     if total != int(value) * strategy.num_replicas_in_sync:
         raise RunError(
             f"The workers disagree on the {name}: it is {int(value)} here. All of them must use "

@@ -84,7 +84,7 @@ def train(
                 _save(model, checkpoints, done)
                 saved = done
         logs = _floats(model.get_metrics_result())
-        logs["learning_rate"] = float(model.optimizer.learning_rate)
+        logs["learning_rate"] = float(_numpy(model.optimizer.learning_rate))
         logs |= epoch_logs() if epoch_logs else {}
         with writing(folder):
             callbacks.on_epoch_end(epoch, logs)
@@ -116,14 +116,19 @@ def clear_checkpoints(folder):
     Checkpoints(os.path.join(folder, CHECKPOINTS)).clear()
 
 
+def _numpy(value):
+    # NumPy cannot read a variable that has a copy on each device by itself.
+    return keras.ops.convert_to_numpy(value)
+
+
 def _floats(logs):
     return {name: float(value) for name, value in logs.items()}
 
 
 def _save(model, checkpoints, done, finished=False):
     # Every worker reads: a sum over the replicas of all workers takes all of them.
-    arrays = {name: np.asarray(variable) for name, variable in state(model).items()}
-    sums = [np.asarray(variable).tolist() for variable in model.metrics_variables]
+    arrays = {name: _numpy(variable) for name, variable in state(model).items()}
+    sums = [_numpy(variable).tolist() for variable in model.metrics_variables]
     if is_chief():
         checkpoints.save(done, arrays, {"step": done, "finished": finished, "metric_sums": sums})
 
@@ -154,5 +159,5 @@ def _add_to_metrics(model, sums):
     restore them to before it. All of them are sums.
     """
     for variable, value in zip(model.metrics_variables, sums, strict=True):
-        variable.assign(np.asarray(variable) + np.asarray(value, variable.dtype))
+        variable.assign(_numpy(variable) + np.asarray(value, variable.dtype))
     return model.get_metrics_result()

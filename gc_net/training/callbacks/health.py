@@ -139,7 +139,9 @@ def setup_of(model):
         alpha=getattr(model, "alpha", None),
         beta=getattr(model, "beta", None),
         gamma=getattr(model, "gamma", None),
-        learning_rate=None if optimizer is None else float(optimizer.learning_rate),
+        learning_rate=None
+        if optimizer is None
+        else float(keras.ops.convert_to_numpy(optimizer.learning_rate)),
         head=getattr(getattr(model, "detector", None), "head_name", None),
         cross_fitted=hasattr(classifier, "classifiers"),
     )
