@@ -90,7 +90,7 @@ def save_sheet(path, split, truth=None, count=20, columns=5, cell=224):
         raise ValueError(
             f"Cannot write an image as {path!r}. Use a name that ends in .png or .jpg."
         )
-    indices = _spread(split.labels, count)
+    indices = classes_in_turn(split.labels, count)
     sheet = contact_sheet(split, truth, indices, columns, cell)
     options = [cv2.IMWRITE_PNG_COMPRESSION, 9] if suffix.lower() == ".png" else []
     _, data = cv2.imencode(suffix, sheet[..., ::-1], options)
@@ -101,7 +101,7 @@ def save_sheet(path, split, truth=None, count=20, columns=5, cell=224):
     return len(indices)
 
 
-def _spread(labels, count):
+def classes_in_turn(labels, count):
     """Return up to `count` indices that take the classes in turn, in order of the labels."""
     labels = np.asarray(labels)
     order = np.argsort(labels, kind="stable")

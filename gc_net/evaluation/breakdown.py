@@ -1,0 +1,87 @@
+"""Localization by class and by object size, from an evaluation's values per image."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+# Shares of the image's area that a true box covers. Fixed, so that two runs can be compared.
+SIZE_EDGES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
+
+_Z_95 = 1.959964
+
+
+class Group(NamedTuple):
+    """Some images and how many of them were located.
+
+    Attributes:
+        name: As it stands in the report.
+        count: Images with boxes.
+        corloc, mean_iou: Percentages.
+        interval: 95 % limits of `corloc`.
+    """
+
+    name: str
+    count: int
+    corloc: float
+    mean_iou: float
+    interval: tuple[float, float]
+
+
+def by_class(evaluation):
+    """Return (label, `Group`) of every class that has images with boxes, in label order."""
+    known = np.isfinite(evaluation.iou)
+    labels = evaluation.labels
+    return [
+        (int(label), _group(evaluation, known & (labels == label), evaluation.class_names[label]))
+        for label in np.unique(labels[known])
+    ]
+
+
+def by_size(evaluation):
+    """Return the `Group`s of images whose object covers a similar share of the image.
+
+    An image with several boxes counts by its largest.
+    """
+    shares = object_shares(evaluation)
+    # An object that reaches beyond the image, as some annotations do, belongs to the last group.
+    place = np.digitize(shares, SIZE_EDGES[1:-1])
+    known = np.isfinite(evaluation.iou)
+    return [
+        _group(evaluation, known & (place == number), f"{100 * low:.0f}–{100 * high:.0f} %")
+        for number, (low, high) in enumerate(itertools.pairwise(SIZE_EDGES))
+        if (known & (place == number)).any()
+    ]
+
+
+def object_shares(evaluation):
+    """Return the share [N] of each image's area that its largest true box covers."""
+    boxes = evaluation.truth_boxes_rel_xyxy.astype(np.float64)  # [N, K, 4]
+    areas = (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
+    is_box = np.arange(boxes.shape[1]) < evaluation.num_truth_boxes[:, None]
+    largest = np.where(is_box, areas, 0.0).max(axis=1)
+    # Of the frame, so far, which is a window of the image.
+    return largest * (evaluation.image_size / evaluation.resize_size) ** 2
+
+
+def wilson_interval(hits, count):
+    """Return the 95 % limits, in percent, of a share seen in `count` images (Wilson 1927).
+
+    A bootstrap of a handful of images, all of them right, would claim to be certain.
+    """
+    share = hits / count
+    spread = _Z_95 * np.sqrt(share * (1 - share) / count + (_Z_95 / (2 * count)) ** 2)
+    middle = share + _Z_95**2 / (2 * count)
+    scale = 100 / (1 + _Z_95**2 / count)
+    return max(0.0, scale * (middle - spread)), min(100.0, scale * (middle + spread))
+
+
+def _group(evaluation, chosen, name):
+    count, hits = int(chosen.sum()), int(evaluation.located[chosen].sum())
+    return Group(
+        name=name,
+        count=count,
+        corloc=100 * hits / count,
+        mean_iou=100 * float(evaluation.iou[chosen].mean()),
+        interval=wilson_interval(hits, count),
+    )
