@@ -1,6 +1,5 @@
 """Evaluation of a model on a split: predictions, metrics, baselines, and the files about them."""
 
-import importlib.util
 import os
 
 from gc_net.datasets import transforms
@@ -11,6 +10,7 @@ from gc_net.evaluation import comparison, passes, protocols, summary, tables, ws
 from gc_net.evaluation.baselines.base import hits_by_level
 from gc_net.evaluation.checks import check_model, check_truth, spread
 from gc_net.evaluation.pictures import image_reader, mask_renderer, mean_color
+from gc_net.evaluation.report import write_report
 from gc_net.evaluation.results import Evaluation, read_history
 from gc_net.evaluation.writing import predictions, write_json
 from gc_net.training.config import DataConfig
@@ -65,9 +65,7 @@ def run_evaluation(
     os.makedirs(output_dir, exist_ok=True)
     write_json(os.path.join(output_dir, "metrics.json"), evaluation.metrics)
     write_json(os.path.join(output_dir, "predictions.json"), predictions(evaluation))
-    if report and importlib.util.find_spec("gc_net.evaluation.report"):
-        from gc_net.evaluation.report import write_report
-
+    if report:
         write_report(output_dir, evaluation)
     print(tables.evaluation_table(evaluation.metrics))
     if score_maps:
