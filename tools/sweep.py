@@ -1,7 +1,7 @@
 r"""Train and evaluate a list of variants, and put them into one table.
 
 python -m tools.sweep --sweep=losses --dataset=cub --data_dir=CUB_200_2011 --work_dir=runs/losses
-python -m tools.sweep --sweep=geometries --seeds=0,1,2 --flagfile=recipes/creatures.flags
+python -m tools.sweep --sweep=geometries --seeds=0,1,2 --flagfile=recipes/cub_lite.flags
 python -m tools.sweep --vary=detector_alpha=1,2.5,6 --vary=detector_head=native,position
 
 losses and geometries are the paper's Tables 1 and 2. Every flag of tools.train sets what the
