@@ -12,6 +12,7 @@ from gc_net.serving.transports import TRANSPORTS, BadRequest, transport_of
 
 # What TensorFlow can decode in a graph. Other images are sent as PNG.
 _SENT_AS_THEY_ARE = frozenset({"JPEG", "PNG", "GIF", "BMP"})
+_ATTEMPTS = 3  # for an image that is sound but was refused
 
 
 class Client:
@@ -81,7 +82,7 @@ class Client:
             outputs = self.transport.predict([files[index] for index in indices])
         except BadRequest as error:
             if len(indices) == 1:
-                unreadable.add(split.file(indices[0]), f"refused by the server: {error}")
+                self._send_again(indices[0], error, predictions, split, unreadable)
                 return
             middle = len(indices) // 2
             for half in (indices[:middle], indices[middle:]):
@@ -91,6 +92,26 @@ class Client:
             predictions[index] = prediction_of(
                 {name: value[row] for name, value in outputs.items()}
             )
+
+    def _send_again(self, index, error, predictions, split, unreadable):
+        """Settle whether a refused image is bad: the server may have refused another one.
+
+        A server that batches joins requests of several clients, and refuses all of them for one.
+        """
+        try:
+            file = _as_png(split.read(index))
+        except ImageError as reason:
+            unreadable.add(split.file(index), str(reason))
+            return
+        for _ in range(_ATTEMPTS):
+            try:
+                outputs = self.transport.predict([file])
+            except BadRequest as again:
+                error = again
+                continue
+            predictions[index] = prediction_of({name: value[0] for name, value in outputs.items()})
+            return
+        unreadable.add(split.file(index), f"refused by the server: {error}")
 
 
 def prediction_of(outputs):
@@ -136,5 +157,8 @@ def _as_file(read, index):
     data = read.encoded(index)
     if data is not None and read_header(data).kind in _SENT_AS_THEY_ARE:
         return data
-    image = read(index)
+    return _as_png(read(index))
+
+
+def _as_png(image):
     return cv2.imencode(".png", image[..., ::-1])[1].tobytes()

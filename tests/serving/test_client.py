@@ -8,6 +8,7 @@ from gc_net.export.saved_model import export_saved_model
 from gc_net.inference.localizer import load
 from gc_net.saving import save_model
 from gc_net.serving import Client, ServerError
+from gc_net.serving.transports import BadRequest
 from tests.inference.models import CLASS_NAMES, noise, varied_model
 from tests.serving.servers import grpc_server, rest_server
 
@@ -72,7 +73,7 @@ def test_an_image_that_is_not_square_comes_back_in_its_own_pixels(server):
 
 def test_a_bad_image_fails_no_other_and_is_reported_by_its_index(server, tmp_path):
     address, _, _ = server
-    # Its header is sound, so that only the server finds out.
+    # Its header is sound, so that only decoding finds out.
     cut = encode(noise(60, 60))[:200]
     images = [noise(32, 32, seed) for seed in range(5)]
     images[1], images[3] = cut, tmp_path / "missing.jpg"
@@ -83,8 +84,33 @@ def test_a_bad_image_fails_no_other_and_is_reported_by_its_index(server, tmp_pat
     assert [prediction is None for prediction in found] == [False, True, False, True, False]
     reasons = dict(unreadable)
     assert set(reasons) == {"images[1]", str(tmp_path / "missing.jpg")}
-    assert "refused by the server" in reasons["images[1]"]
+    assert "truncated or damaged" in reasons["images[1]"]
     assert found[4].box_xyxy == pytest.approx(alone[0].box_xyxy, abs=1e-3)
+
+
+def test_a_sound_image_that_was_refused_for_anothers_sake_is_sent_again(server, monkeypatch):
+    address, _, _ = server
+    with Client(address, "birds") as client:
+        (expected,) = client.predict(noise(32, 32))
+        predict = client.transport.predict
+        refusals = iter(range(10))
+
+        def refused_twice(files):
+            if next(refusals) < 2:
+                raise BadRequest("another client's image")
+            return predict(files)
+
+        monkeypatch.setattr(client.transport, "predict", refused_twice)
+        (found,) = client.predict(noise(32, 32))
+        assert found.box_xyxy == pytest.approx(expected.box_xyxy, abs=1e-3)
+
+        def always_refused(files):
+            raise BadRequest("no such signature")
+
+        monkeypatch.setattr(client.transport, "predict", always_refused)
+        unreadable = Unreadable()
+        assert client.predict([noise(8, 8)], unreadable=unreadable) == [None]
+        assert dict(unreadable) == {"images[0]": "refused by the server: no such signature"}
 
 
 def test_a_model_that_is_not_served_is_an_error(server):
