@@ -1,4 +1,4 @@
-"""Convert published PyTorch weights to a .npz file that the backbones load.
+r"""Convert published PyTorch weights to a .npz file that the backbones load.
 
 Reading a .pth file needs PyTorch, which the package itself does not (`pip install torch`). Without
 it, pass an .npz with the arrays of the state dict under their own names.
