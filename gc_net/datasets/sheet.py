@@ -1,12 +1,11 @@
 """A contact sheet: images of a split in a grid, with what is known of the objects in them."""
 
-import os
-
 import cv2
 import numpy as np
 
 from gc_net import drawing
 from gc_net.drawing import BLACK, RED, WHITE, draw_box
+from gc_net.picture_files import check_suffix, save_picture
 
 _DASH = 5
 
@@ -85,19 +84,10 @@ def save_sheet(path, split, truth=None, count=20, columns=5, cell=224):
     Returns:
         How many images are on it.
     """
-    suffix = os.path.splitext(path)[1]
-    if not suffix or not cv2.haveImageWriter(suffix):
-        raise ValueError(
-            f"Cannot write an image as {path!r}. Use a name that ends in .png or .jpg."
-        )
+    check_suffix(path)
     indices = classes_in_turn(split.labels, count)
     sheet = contact_sheet(split, truth, indices, columns, cell)
-    options = [cv2.IMWRITE_PNG_COMPRESSION, 9] if suffix.lower() == ".png" else []
-    _, data = cv2.imencode(suffix, sheet[..., ::-1], options)
-    temporary = f"{path}.{os.getpid()}.partial"
-    with open(temporary, "wb") as file:
-        file.write(data.tobytes())
-    os.replace(temporary, path)
+    save_picture(path, sheet)
     return len(indices)
 
 

@@ -1,0 +1,70 @@
+r"""Draw figures like the paper's from trained models: PNG, JPEG or PDF.
+
+python -m tools.visualize --model=runs/birds/model --output=predictions.pdf
+python -m tools.visualize --figure=ablation --output=ablation.png \
+  --model="object only"=runs/a/model --model="all losses"=runs/b/model
+python -m tools.visualize --figure=entropy --model=runs/birds/model --count=64 --output=entropy.pdf
+"""
+
+import functools
+import sys
+
+from absl import app, flags
+
+from gc_net.datasets import DATASETS
+from gc_net.evaluation.visualize import FIGURES
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_enum(
+    "figure",
+    "predictions",
+    FIGURES.names,
+    "predictions: Fig. 1 of the paper. entropy: Fig. 4. ablation: Fig. 5. objects: Fig. 6.",
+)
+flags.DEFINE_multi_string(
+    "model",
+    None,
+    "Folder of a model, or name=folder. May be given several times.",
+    required=True,
+)
+flags.DEFINE_string("output", "figure.png", "File to write: .png, .jpg or .pdf.")
+flags.DEFINE_enum(
+    "dataset", None, DATASETS.names, "Kind of dataset; the one it was trained on if not set."
+)
+flags.DEFINE_string("data_dir", None, "Folder of the dataset; where it was in training if not set.")
+flags.DEFINE_string("dataset_options", None, "More of the dataset's settings, as in training.")
+flags.DEFINE_string("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
+flags.DEFINE_enum("split", "test", ["train", "test"], "Which part of the dataset.")
+flags.DEFINE_integer("count", 8, "How many images; for `objects`, of each kind.", lower_bound=1)
+flags.DEFINE_integer("columns", 8, "How many in a row.", lower_bound=1)
+flags.DEFINE_integer("cell", 160, "Side of each image, in pixels.", lower_bound=16)
+flags.DEFINE_integer("seed", 0, "Which images.", lower_bound=0)
+flags.DEFINE_bool("captions", False, "Write class names below the images.")
+flags.DEFINE_integer("dpi", 300, "Resolution of a PDF, in dots an inch.", lower_bound=1)
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    from gc_net.evaluation.evaluate import recorded_dataset
+    from gc_net.evaluation.visualize import visualize
+
+    data = {name: FLAGS[name].value for name in ("dataset", "data_dir", "dataset_options", "boxes")}
+    options = ("split", "count", "columns", "cell", "seed", "captions")
+    try:
+        visualize(
+            FLAGS.output,
+            FLAGS.figure,
+            FLAGS.model,
+            functools.partial(recorded_dataset, **data),
+            dots_per_inch=FLAGS.dpi,
+            **{name: FLAGS[name].value for name in options},
+        )
+    except ValueError as error:
+        sys.exit(f"{', '.join(FLAGS.model)}: {error}")
+    print(f"Written to {FLAGS.output}.")
+
+
+if __name__ == "__main__":
+    app.run(main)
