@@ -158,18 +158,30 @@ def test_plot_has_the_curves_where_the_values_are():
             assert row == pytest.approx((62 + 354) / 2, abs=2)
 
 
-@pytest.mark.parametrize("shape", [(30, 50), (1, 1), (67, 33)])
-def test_pdf_shows_the_image_pixel_by_pixel(shape, tmp_path):
-    if not shutil.which("pdftoppm"):
-        pytest.skip("needs pdftoppm (Debian: poppler-utils)")
-    image = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
-    # A pixel a point, so that nothing has to be rounded.
-    save_picture(tmp_path / "figure.pdf", image, dots_per_inch=72)
-    command = ["pdftoppm", "-png", "-r", "72", "-singlefile", "figure.pdf", "out"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+def poppler(command, folder):
+    """Run one of Poppler's programs, which know PDF better than we do."""
+    if not shutil.which(command[0]):
+        pytest.skip(f"needs {command[0]} (Debian: poppler-utils)")
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     assert result.stderr == ""
-    seen = cv2.imread(str(tmp_path / "out.png"), cv2.IMREAD_COLOR_RGB)
+
+
+@pytest.mark.parametrize("shape", [(30, 50), (1, 1), (67, 33)])
+def test_pdf_holds_the_image_without_loss(shape, tmp_path):
+    image = np.random.default_rng(0).integers(0, 256, (*shape, 3), np.uint8)
+    save_picture(tmp_path / "figure.pdf", image)
+    poppler(["pdfimages", "-png", "figure.pdf", "out"], tmp_path)
+    seen = cv2.imread(str(tmp_path / "out-000.png"), cv2.IMREAD_COLOR_RGB)
     np.testing.assert_array_equal(seen, image)
+
+
+def test_pdf_shows_the_image_over_the_whole_page(tmp_path):
+    colors = np.random.default_rng(0).integers(0, 256, (5, 9, 3), np.uint8)
+    save_picture(tmp_path / "figure.pdf", np.kron(colors, np.ones((12, 12, 1), np.uint8)), 72)
+    poppler(["pdftoppm", "-png", "-r", "72", "-singlefile", "figure.pdf", "out"], tmp_path)
+    seen = cv2.imread(str(tmp_path / "out.png"), cv2.IMREAD_COLOR_RGB)
+    assert seen.shape == (60, 108, 3)
+    np.testing.assert_array_equal(seen[6::12, 6::12], colors)
 
 
 def test_pdf_is_as_large_as_its_resolution_says():
