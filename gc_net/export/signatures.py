@@ -26,14 +26,15 @@ class ServingModule(tf.Module):
     Args:
         localizer: A `Localizer`.
         top_k: Number k of classes; all if None.
-        class_names_file: Text file of class names that goes along as an asset.
+        class_names_file: Text file of class names that goes along as an asset, if any.
     """
 
-    def __init__(self, localizer, top_k, class_names_file):
+    def __init__(self, localizer, top_k=5, class_names_file=None):
         super().__init__(name="gc_net")
         self._localizer = localizer
         self.top_k = min(top_k or len(localizer.class_names), len(localizer.class_names))
-        self.class_names_file = tf.saved_model.Asset(class_names_file)
+        if class_names_file is not None:
+            self.class_names_file = tf.saved_model.Asset(class_names_file)
         # Keras' own variables hold TensorFlow's, which are what a SavedModel can store.
         self.model_variables = [variable.value for variable in localizer.model.variables]
 

@@ -1,0 +1,92 @@
+"""A web application of one page, on which a model can be tried."""
+
+import html
+import importlib.resources
+import json
+import logging
+
+from werkzeug.exceptions import (
+    BadRequest,
+    HTTPException,
+    InternalServerError,
+    MethodNotAllowed,
+    NotFound,
+)
+from werkzeug.wrappers import Request, Response
+
+from gc_net.serving.rest import RequestError
+
+_log = logging.getLogger("gc_net")
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+        "img-src blob: data:; connect-src *"
+    ),
+}
+
+
+class DemoApp:
+    """Serves the page and TF Serving's REST form, `/v1/models/NAME` and `…:predict`.
+
+    The page speaks nothing else, so that it works with a real TF Serving too.
+
+    Args:
+        name: Name the model is served under.
+        model: A `RestModel`.
+        max_bytes: Largest request.
+    """
+
+    def __init__(self, name, model, max_bytes):
+        self.name = name
+        self.model = model
+        self.max_bytes = max_bytes
+        page = importlib.resources.files("gc_net.serving").joinpath("demo.html")
+        self._page = page.read_text("utf-8").replace("{{model}}", html.escape(name, quote=True))
+
+    def __call__(self, environ, start_response):
+        request = Request(environ)
+        request.max_content_length = self.max_bytes
+        try:
+            response = self._answer(request)
+        except HTTPException as error:
+            response = _json({"error": error.description}, error.code)
+        except Exception:
+            _log.exception("The request %s %s failed.", request.method, request.path)
+            error = InternalServerError()
+            response = _json({"error": error.description}, error.code)
+        response.headers.update(_HEADERS)
+        return response(environ, start_response)
+
+    def _answer(self, request):
+        routes = {
+            "/": ("GET", self._index),
+            f"/v1/models/{self.name}": ("GET", self._status),
+            f"/v1/models/{self.name}:predict": ("POST", self._predict),
+        }
+        if request.path not in routes:
+            raise NotFound(f"There is nothing at {request.path}. The model is {self.name!r}.")
+        method, answer = routes[request.path]
+        if request.method not in (method, "HEAD" if method == "GET" else method):
+            raise MethodNotAllowed([method], f"Expected {method}, received {request.method}.")
+        return answer(request)
+
+    def _index(self, request):
+        del request
+        return Response(self._page, mimetype="text/html")
+
+    def _status(self, request):
+        del request
+        status = {"error_code": "OK", "error_message": ""}
+        version = {"version": "1", "state": "AVAILABLE", "status": status}
+        return _json({"model_version_status": [version]})
+
+    def _predict(self, request):
+        try:
+            return Response(self.model.predict(request.get_data()), mimetype="application/json")
+        except RequestError as error:
+            raise BadRequest(str(error)) from None
+
+
+def _json(content, status=200):
+    return Response(json.dumps(content), status=status, mimetype="application/json")

@@ -1,0 +1,45 @@
+r"""Serve a page on which a model can be tried: http://127.0.0.1:8600
+
+python -m tools.demo_server --model=runs/birds
+
+The page and its server speak TF Serving's REST form. Needs `pip install 'gc_net[demo]'`.
+"""
+
+import sys
+
+from absl import app, flags
+
+FLAGS = flags.FLAGS
+flags.DEFINE_string("model", None, "Folder of the model, or of the run it is in.", required=True)
+flags.DEFINE_string("name", "model", "Name to serve it under.")
+flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; by default this machine only.")
+flags.DEFINE_integer("port", 8600, "Port to listen on.", lower_bound=0, upper_bound=65535)
+flags.DEFINE_integer("max_megabytes", 32, "Largest request.", lower_bound=1)
+flags.DEFINE_integer("max_megapixels", 50, "Largest image.", lower_bound=1)
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    try:
+        from gc_net.serving.run_demo import run_demo
+    except ImportError as error:
+        print(f"{error}. The demo needs more packages: pip install 'gc_net[demo]'", file=sys.stderr)
+        return 2
+    try:
+        run_demo(
+            FLAGS.model,
+            FLAGS.name,
+            host=FLAGS.host,
+            port=FLAGS.port,
+            max_bytes=FLAGS.max_megabytes * 2**20,
+            max_pixels=FLAGS.max_megapixels * 10**6,
+        )
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(main)
