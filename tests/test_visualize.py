@@ -144,18 +144,23 @@ def test_entropy_of_certainty_is_zero_and_not_nan():
     np.testing.assert_allclose(entropy._entropy(np.array([[1e4, 0.0], [3.0, 3.0]])), [0, np.log(2)])
 
 
-def test_plot_has_the_curves_where_the_values_are():
+@pytest.mark.parametrize("level", [0.25, 0.5, 0.75])
+def test_plot_has_the_curves_where_the_values_are(level):
     x = np.linspace(0, 1, 5)
-    flat = np.full(5, 0.5)
-    tight = np.stack([flat, flat], axis=1)
-    for values, level in ((flat, 0.5), (flat + 0.5, 1.0)):
-        series = {"a": (values, tight), "b": (flat * 0, tight * 0), "c": (flat * 2, tight * 2)}
-        plot = plots.line_plot(x, series, x_label="x", y_label="y", height=420, width=600)
-        blue = (np.abs(plot[100:, 100:550] - np.float32(gc_net.drawing.BLUE)) < 40).all(axis=-1)
-        if level == 0.5:
-            row = 100 + np.flatnonzero(blue.any(axis=1)).mean()
-            # Half way between the lines of 0 and 1, at 62 and 354.
-            assert row == pytest.approx((62 + 354) / 2, abs=2)
+
+    def flat(value):
+        return np.full(5, value), np.full((5, 2), value)
+
+    series = {"a": flat(level), "b": flat(0.0), "c": flat(1.0)}
+    plot = plots.line_plot(x, series, x_label="x", y_label="y", height=420, width=600)
+    colors = [gc_net.drawing.BLUE, gc_net.drawing.RED, plots._COLORS[2]]
+    rows = []
+    for color in colors:
+        drawn = (np.abs(plot[40:, 100:550] - np.float32(color)) < 40).all(axis=-1)
+        rows.append(np.flatnonzero(drawn.any(axis=1)).mean())
+    middle, bottom, top = rows
+    assert bottom - top > 200
+    assert (bottom - middle) / (bottom - top) == pytest.approx(level, abs=0.01)
 
 
 def poppler(command, folder):

@@ -38,7 +38,7 @@ flags.DEFINE_string("boxes", None, "Box file of a folder: COCO .json, .csv, or a
 flags.DEFINE_enum("split", "test", ["train", "test"], "Which part of the dataset.")
 flags.DEFINE_integer("count", 8, "How many images; for `objects`, of each kind.", lower_bound=1)
 flags.DEFINE_integer("columns", 8, "How many in a row.", lower_bound=1)
-flags.DEFINE_integer("cell", 160, "Side of each image, in pixels.", lower_bound=16)
+flags.DEFINE_integer("cell", 224, "Side of each image, in pixels.", lower_bound=16)
 flags.DEFINE_integer("seed", 0, "Which images.", lower_bound=0)
 flags.DEFINE_bool("captions", False, "Write class names below the images.")
 flags.DEFINE_integer("dpi", 300, "Resolution of a PDF, in dots an inch.", lower_bound=1)

@@ -74,10 +74,9 @@ def entropy_figure(models, split, truth, *, count, cell, seed, **_):
     size = model.detector.image_size
     images = np.stack([transforms.squash(scene.image, size) for scene in chosen])
     boxes_rel_xyxy = np.stack([scene.truth_boxes_rel_xyxy[0] for scene in chosen])
-    return _side_by_side(
-        _examples(classifier, images[:1], boxes_rel_xyxy[:1], cell),
-        _plot(classifier, images, boxes_rel_xyxy, 2 * cell + 60),
-    )
+    examples = _examples(classifier, images[:1], boxes_rel_xyxy[:1], cell)
+    plot = _plot(classifier, images, boxes_rel_xyxy, height=len(examples))
+    return np.concatenate([examples, plot], axis=1)
 
 
 def _examples(classifier, image, box_rel_xyxy, cell):
@@ -106,19 +105,6 @@ def _plot(classifier, images, boxes_rel_xyxy, height):
         width=round(1.4 * height),
         limit=(np.log(most), f"ln {most}"),
     )
-
-
-def _side_by_side(left, right):
-    height = max(len(left), len(right))
-    padded = [
-        np.pad(
-            picture,
-            ((0, height - len(picture)), (0, 0), (0, 0)),
-            constant_values=255,
-        )
-        for picture in (left, right)
-    ]
-    return np.concatenate(padded, axis=1)
 
 
 def _entropy(logits):

@@ -9,6 +9,7 @@ from gc_net.datasets.base import ImageError
 from gc_net.datasets.sheet import classes_in_turn
 from gc_net.drawing import resize, to_uint8
 from gc_net.evaluation.charts import text
+from gc_net.evaluation.grids import outlines
 
 # Key in the page: heading, explanation.
 GROUPS = {
@@ -54,9 +55,9 @@ def cases(evaluation, max_bytes, seed=0):
     for start in range(0, len(rows), _MASKS_AT_ONCE):
         part = rows[start : start + _MASKS_AT_ONCE]
         masks = np.asarray(evaluation.render_masks(part))
-        outlines = np.asarray(evaluation.shape.outline(evaluation.coefficients[part], 48))
+        shapes = outlines(evaluation.shape, evaluation.coefficients[part], num_points=48)
         for row, group, mask, outline in zip(
-            part.tolist(), groups[start:], masks, outlines, strict=False
+            part.tolist(), groups[start:], masks, shapes, strict=False
         ):
             try:
                 image = evaluation.read_image(row)
@@ -115,7 +116,7 @@ def _image(image, size, description):
 def _overlay(outline_rel, box_rel_xyxy, truth_boxes_rel_xyxy):
     """Draw true boxes, the shape and its box, in that order, as in `drawing.draw_prediction`."""
     shapes = [_rectangle("truth", box) for box in truth_boxes_rel_xyxy]
-    if np.isfinite(outline_rel).all():
+    if outline_rel is not None and np.isfinite(outline_rel).all():
         points = " ".join(f"{x},{y}" for x, y in _units(outline_rel))
         shapes += [f'<polygon class="{part}" points="{points}"/>' for part in ("rim", "shape")]
     shapes.append(_rectangle("box", box_rel_xyxy))

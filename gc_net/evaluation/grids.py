@@ -48,6 +48,16 @@ def scenes(split, truth, count, seed=0, among=None):
     return found
 
 
+def outlines(shape, coefficients, num_points=64):
+    """Return the outlines [P, 2] of shapes in a list; None for one that is its own box.
+
+    A box is drawn anyway, in its own colour.
+    """
+    if shape.has_corners and not shape.rotates:
+        return [None] * len(coefficients)
+    return list(np.asarray(shape.outline(coefficients, num_points)))
+
+
 def pictures(model, chosen, cell):
     """Return the predictions drawn on scenes, and their masked objects: two lists of squares.
 
@@ -61,7 +71,6 @@ def pictures(model, chosen, cell):
         images = np.stack([transforms.squash(scene.image, size) for scene in part])
         coefficients = model.shape.decode(model.detector(images, training=False))
         boxes = np.asarray(model.shape.boxes(coefficients))
-        outlines = np.asarray(model.shape.outline(coefficients))
         _, masked, _ = model.mask(images, coefficients)
         objects += [resize(image, cell) for image in to_colors(masked)]
         drawn += [
@@ -71,7 +80,9 @@ def pictures(model, chosen, cell):
                 box_rel_xyxy=box,
                 truth_boxes_rel_xyxy=scene.truth_boxes_rel_xyxy,
             )
-            for scene, outline, box in zip(part, outlines, boxes, strict=True)
+            for scene, outline, box in zip(
+                part, outlines(model.shape, coefficients), boxes, strict=True
+            )
         ]
     return drawn, objects
 

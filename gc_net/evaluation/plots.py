@@ -70,7 +70,7 @@ def line_plot(x, series, *, x_label, y_label, height=420, width=560, limit=None)
         for start in np.arange(left, right, 2 * dash):
             end = min(start + dash, right)
             _draw(plot, [(start, down(limit[0])), (end, down(limit[0]))], INK, unit)
-        write(limit[1], right, down(limit[0]) + 20 * unit, align=1)
+        write(limit[1], right, down(limit[0]) - 8 * unit, align=1)
     return plot
 
 

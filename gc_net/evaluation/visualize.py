@@ -59,7 +59,7 @@ def visualize(path, figure, model_dirs, dataset, *, split="test", dots_per_inch=
         first = first or saved
     if callable(dataset):
         dataset = dataset(first.info)
-    options = {"count": 8, "columns": 8, "cell": 160, "seed": 0, "captions": False, **options}
+    options = {"count": 8, "columns": 8, "cell": 224, "seed": 0, "captions": False, **options}
     image = draw(models, dataset.split(split), dataset.truth(split), **options)
     save_picture(path, image, dots_per_inch)
     return image

@@ -11,8 +11,10 @@ import pytest
 
 from gc_net.datasets.base import ImageError
 from gc_net.evaluation import breakdown, charts, gallery
+from gc_net.evaluation.evaluate import evaluate
 from gc_net.evaluation.report import MAX_BYTES, render, write_report
 from tests.evaluation.fabricated import fabricated
+from tests.evaluation.models import CLASS_NAMES, Masked, tiny_model
 
 _VOID = {"meta", "link", "input", "img", "br"}
 
@@ -144,6 +146,20 @@ class TestPage:
         assert page.count('<figure class="case"') == 6
 
 
+def test_report_of_a_model_holds_what_its_evaluation_found():
+    """With masks and angles, which the headline then shows, and real masks of the generator."""
+    model = tiny_model("rotated_ellipse")
+    evaluation = evaluate(model, CLASS_NAMES, Masked(bad=(4,)), baselines=["constant", "cam"])
+    page = Page(render(evaluation))
+    words = " ".join(page.text)
+    assert f"{evaluation.metrics['mask_iou']:.1f}" in words
+    assert f"{evaluation.metrics['angle_error']:.1f}" in words
+    for result in evaluation.baselines.values():
+        assert result.title in words
+    assert "test/4.png" in words
+    assert len(page.all("figure", "case")) == 8
+
+
 class TestGallery:
     def test_holds_the_best_median_and_worst_in_order(self, evaluation):
         chosen = gallery.choose(evaluation)
@@ -201,6 +217,14 @@ class TestGallery:
             np.testing.assert_allclose(
                 np.array([x, y, x + width, y + height]) / 1000, box, atol=0.0011
             )
+
+    @pytest.mark.parametrize(
+        ("shape", "corners"), [("rectangle", 0), ("rotated_rectangle", 4), ("rotated_ellipse", 48)]
+    )
+    def test_draws_a_shape_that_is_not_its_own_box(self, shape, corners):
+        figure = gallery.cases(fabricated(4, shape), 10**6)["best"][0][1]
+        points = re.findall('class="shape" points="([^"]*)"', figure)
+        assert len(points[0].split() if points else ()) == corners
 
     def test_leaves_out_an_image_that_is_gone(self, evaluation):
         def read_image(row):
