@@ -39,9 +39,9 @@ def main(argv):
                 print(f"| {done:,} | {megabytes:.0f} |")
             return
         print(
-            "| confidence | forward pass alone, images/s | files to COCO, images/s | time ratio |"
+            "| confidence | forward pass, images/s | files to COCO, images/s | time | processor |"
         )
-        print("|---|---|---|---|")
+        print("|---|---|---|---|---|")
         for confidence in (False, True):
             speed = predict.measure_speed(
                 model_dir,
@@ -52,7 +52,11 @@ def main(argv):
                 rounds=FLAGS.rounds,
             )
             name = "yes" if confidence else "no"
-            print(f"| {name} | {speed.forward:.0f} | {speed.files:.0f} | {speed.ratio:.2f} |")
+            print(
+                f"| {name} | {speed.forward:.1f} | {speed.files:.1f} | {speed.ratio:.2f}× "
+                f"| {speed.cpu_ratio:.2f}× |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
