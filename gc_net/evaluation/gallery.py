@@ -19,7 +19,7 @@ GROUPS = {
     "sample": ("Sample", "drawn at random, the classes in turn"),
 }
 _EACH = 6  # best, median and worst cases
-_SAMPLE = 120
+_SAMPLE = 240  # one at least of every class of CUB
 _SCENE_SIZE, _PART_SIZE = 224, 136  # pixels of the image, and of its object and background
 _QUALITY = 72
 _MASKS_AT_ONCE = 32

@@ -272,7 +272,7 @@ def test_stays_below_its_size_for_5000_images_that_compress_badly():
     page = render(evaluation)
     assert MAX_BYTES / 2 < len(page.encode()) < MAX_BYTES
     cases = page.count('<figure class="case"')
-    assert 18 < cases < 138  # best, median and worst are there; the sample was cut short
+    assert 18 < cases < 258  # best, median and worst are there; the sample was cut short
     assert "1,500 more" in page
 
 
