@@ -1,14 +1,15 @@
+import subprocess
+import sys
+
 import cv2
 import numpy as np
-from absl.testing import flagsaver
 
 from gc_net import figures
-from tools import draw_masks
 
 
 def test_tool_writes_both_figures(tmp_path):
-    with flagsaver.as_parsed(output=str(tmp_path / "new"), image_size="24"):
-        draw_masks.main(["draw_masks"])
+    flags = [f"--output={tmp_path / 'new'}", "--image_size=24"]
+    subprocess.run([sys.executable, "-m", "tools.draw_masks", *flags], check=True)
     for name in ("masks_epsilon.png", "masks_learned.png"):
         assert cv2.imread(str(tmp_path / "new" / name)) is not None
 
