@@ -7,13 +7,17 @@ BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: test test-slow lint clean
+.PHONY: demo test test-slow lint clean
 
 $(VENV)/.ready: requirements.txt requirements-dev.txt setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
+
+# Stopped, it goes on where it was.
+demo: $(VENV)/.ready
+	$(BIN)/python -m tools.train --flagfile=recipes/creatures.flags
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -24,11 +24,18 @@ class MaskedClassifier(keras.Model):
         super().__init__(name=name, **kwargs)
         self.classifier = classifier
         self.masks = masks
+        # Made here, since Keras would make the variables of compiled metrics within the first
+        # step, which fails where a step runs on several devices.
+        self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         self.built = True
 
     def call(self, images, training=False):
         normalized = self.masks(self.classifier.normalize(images), training=training)
         return self.classifier.from_normalized(normalized, training=training)
+
+    def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        self.accuracy.update_state(y, y_pred, sample_weight)
+        return self.get_metrics_result()
 
 
 def build_classifier(config, num_classes):
@@ -71,7 +78,6 @@ def trained_classifier(classifier, config, num_steps):
     model.compile(
         optimizer=OPTIMIZERS.get(settings.recipe)(settings, num_steps),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        metrics=["accuracy"],
         # XLA's convolutions are slower than oneDNN's on a CPU.
         jit_compile=False,
     )

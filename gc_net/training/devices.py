@@ -1,5 +1,6 @@
 """One device, several, or several machines: the same training on each."""
 
+import functools
 import os
 
 import keras
@@ -22,10 +23,16 @@ def make_strategy(devices="auto"):
     for kind in ("GPU", "CPU"):
         found = tf.config.list_logical_devices(kind)
         if len(found) > 1:
-            return tf.distribute.MirroredStrategy([device.name for device in found])
+            return _mirrored(tuple(device.name for device in found))
         if found:
             break
     return tf.distribute.get_strategy()
+
+
+@functools.cache
+def _mirrored(names):
+    # One for the whole process: the reductions of two of them get into each other's way.
+    return tf.distribute.MirroredStrategy(names)
 
 
 def is_chief():
@@ -56,18 +63,18 @@ def check_agreement(name, value):
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:
         return
-
-    @tf.function
-    def sum_up():
-        values = strategy.run(lambda: tf.constant(int(value), tf.int64))
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, values, axis=None)
-
-    total = int(sum_up())
+    total = int(_sum_up(tf.constant(int(value), tf.int64)))
     if total != int(value) * strategy.num_replicas_in_sync:
         raise RunError(
             f"The workers disagree on the {name}: it is {int(value)} here. All of them must use "
             "one --work_dir on a disk that they share. If they do, start them again."
         )
+
+
+@tf.function(autograph=False)
+def _sum_up(value):
+    strategy = tf.distribute.get_strategy()
+    return strategy.reduce("SUM", strategy.run(tf.identity, args=(value,)), axis=None)
 
 
 def barrier():
@@ -97,6 +104,22 @@ def distributed(batches, **position):
         return alternate(shards)
 
     return strategy.distribute_datasets_from_function(worker_batches)
+
+
+def distributed_step(model):
+    """Return a function of an iterator that trains on its next batch and returns the logs.
+
+    The train function that Keras makes does the same, but for several workers, where it cannot
+    reduce logs that are scalars.
+    """
+    strategy = tf.distribute.get_strategy()
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def step(iterator):
+        logs = strategy.run(model.train_step, args=(iterator.get_next(),))
+        return {name: strategy.reduce("MEAN", value, axis=None) for name, value in logs.items()}
+
+    return step
 
 
 def alternate(datasets, start=0):

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from gc_net.training.checkpoint import Checkpoints
-from gc_net.training.devices import check_agreement, distributed, is_chief
+from gc_net.training.devices import check_agreement, distributed, distributed_step, is_chief
 from gc_net.training.run import RunError, writing
 
 CHECKPOINTS = "checkpoints"
@@ -58,7 +58,7 @@ def train(
         print(f"Going on from step {start:,} of {epochs * steps_per_epoch:,}.", flush=True)
     # Within an epoch, its metrics go on as well.
     metric_sums = position["metric_sums"] if start % steps_per_epoch else None
-    model.make_train_function()
+    take_step = distributed_step(model)
     model.stop_training = False
     callbacks = keras.callbacks.CallbackList(
         list(callbacks), model=model, verbose=verbose, epochs=epochs, steps=steps_per_epoch
@@ -72,7 +72,7 @@ def train(
         callbacks.on_epoch_begin(epoch)
         for step in range(first, steps_per_epoch):
             callbacks.on_train_batch_begin(step)
-            logs = model.train_function(iterator)
+            logs = take_step(iterator)
             if metric_sums:
                 logs = _add_to_metrics(model, metric_sums)
                 metric_sums = None
