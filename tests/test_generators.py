@@ -15,13 +15,16 @@ from gc_net.training.generator import mask_iou, measure_generator, rendered_batc
 SHAPES = list(shapes.SHAPES)
 every_shape = pytest.mark.parametrize("name", SHAPES)
 
-# Every generator that ships ready to use: the analytic one, and the learned one's networks.
-BUILDERS = {
+READY = {
     "model": lambda name, size: ModelGenerator(name, size, epsilon=0.02),
-    "learned-implicit": lambda name, size: LearnedGenerator(name, size, network="implicit"),
-    "learned-paper": lambda name, size: LearnedGenerator(name, size, network="paper"),
+    "learned": LearnedGenerator,
 }
-every_generator = pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS.keys())
+EVERY = {
+    **READY,
+    "learned-paper": lambda name, size: LearnedGenerator(name, size, "paper", weights=None),
+}
+every_generator = pytest.mark.parametrize("build", EVERY.values(), ids=EVERY.keys())
+every_ready_generator = pytest.mark.parametrize("build", READY.values(), ids=READY.keys())
 
 
 @every_shape
@@ -35,7 +38,7 @@ def test_masks_have_the_images_size_and_values_from_0_to_1(name, build, size):
 
 
 @every_shape
-@every_generator
+@every_ready_generator
 def test_mask_is_1_inside_and_0_outside_away_from_the_edge(name, build):
     generator = build(name, (64, 64))
     shape = generator.shape
@@ -202,8 +205,8 @@ def test_implicit_network_has_the_number_of_parameters_it_says():
 
 
 @every_shape
-def test_shipped_implicit_weights_draw_as_well_as_they_say(name):
-    generator = LearnedGenerator(name, network="implicit")
+def test_shipped_weights_draw_as_well_as_they_say(name):
+    generator = LearnedGenerator(name)
     measured = measure_generator(generator, num_samples=300)
     assert measured["reference"]["mean_iou"] > 0.965
     assert measured["crossing"]["mean_iou"] > 0.95
@@ -214,7 +217,7 @@ def test_learned_masks_stay_float32_under_mixed_precision():
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
     try:
         for network in NETWORKS:
-            generator = LearnedGenerator("rotated_ellipse", 64, network=network)
+            generator = LearnedGenerator("rotated_ellipse", 64, network, weights=None)
             assert generator(generator.shape.sample(2, (0, 0))).dtype == tf.float32
         assert ModelGenerator("rectangle", 16)(np.full((1, 4), 0.5)).dtype == tf.float32
     finally:
@@ -248,8 +251,15 @@ def test_iou_of_exact_masks_is_1_and_of_others_is_counted():
     np.testing.assert_allclose(mask_iou(Half(), coefficients, 16), [0.5, 0.5])
 
 
+def test_network_without_shipped_weights_says_how_to_train_it():
+    with pytest.raises(
+        ValueError, match=r"tools\.train_generator --shape=rectangle --network=paper"
+    ):
+        LearnedGenerator("rectangle", network="paper")
+
+
 def test_unknown_generator_and_network_list_the_known_ones():
     with pytest.raises(ValueError, match="Known ones: model, learned"):
         generators.get("neural", shape="rectangle")
-    with pytest.raises(ValueError, match="Known ones: paper, implicit"):
+    with pytest.raises(ValueError, match="Known ones: implicit, paper"):
         LearnedGenerator("rectangle", network="deep")

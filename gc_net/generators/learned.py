@@ -20,13 +20,13 @@ def shipped_weights(shape, network):
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class LearnedGenerator(keras.Model):
-    """Masks from a transposed-convolution network that was trained on rendered shapes.
+    """Masks from a network that was trained on rendered shapes.
 
     Args:
         shape: Name of a shape, or a `Shape`.
         image_size: Height and width of the masks; an integer, or a pair (height, width).
-        network: `"paper"` for the paper's 660k-parameter network, or another of
-            `gc_net.generators.networks.NETWORKS`.
+        network: `"implicit"`, whose trained weights are shipped, or `"paper"`, the paper's network
+            of 660k parameters, to be trained with `tools.train_generator`.
         weights: `"shipped"`, a path to an `.npz` file, or `None` for initial values.
 
     Example:
@@ -41,7 +41,7 @@ class LearnedGenerator(keras.Model):
         self,
         shape,
         image_size=224,
-        network="paper",
+        network="implicit",
         weights="shipped",
         name="generator",
         **kwargs,

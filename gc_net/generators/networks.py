@@ -126,4 +126,4 @@ class ImplicitNetwork(keras.Model):
         }
 
 
-NETWORKS = Registry("generator network", {"paper": PaperNetwork, "implicit": ImplicitNetwork})
+NETWORKS = Registry("generator network", {"implicit": ImplicitNetwork, "paper": PaperNetwork})
