@@ -103,8 +103,9 @@ def fast_optimizer(settings, num_steps):
 def paper_optimizer(settings, num_steps):
     """Return the authors' SGD with their rates and schedule."""
     rate = 1e-3 if settings.learning_rate is None else settings.learning_rate
+    # A boundary is the last step of the rate before it.
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
-        [round(boundary * num_steps) for boundary in PAPER_BOUNDARIES],
+        [round(boundary * num_steps) - 1 for boundary in PAPER_BOUNDARIES],
         [rate, rate * 0.1, rate * 0.01],
     )
     decay = 5e-4 if settings.weight_decay is None else settings.weight_decay
