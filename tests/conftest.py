@@ -7,10 +7,19 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import pytest
 import tensorflow as tf
 
+from tests.browser import launched
+
 # Two logical devices, which can only be asked for before TensorFlow starts: replicas without GPUs.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A `tests.browser.Browser`; skips where Chromium is not installed."""
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")

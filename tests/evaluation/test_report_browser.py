@@ -5,11 +5,10 @@ import dataclasses
 import pytest
 
 from gc_net.evaluation.report import write_report
-from tests.evaluation.browser import launched
+from tests.browser import DOWN, ENTER, SPACE, TAB
 from tests.evaluation.fabricated import fabricated
 
 ATTACK = "<script>document.title='run'</script><img src=x onerror=\"document.title='run'\">"
-TAB, ENTER, SPACE, DOWN = "\ue004", "\ue007", " ", "\ue015"
 
 VISIBLE = """
 return Array.from(document.querySelectorAll(".case")).filter(item => item.offsetParent)
@@ -30,12 +29,6 @@ def evaluation():
 @pytest.fixture(scope="module")
 def report(evaluation, tmp_path_factory):
     return write_report(tmp_path_factory.mktemp("a folder, called 50 #1"), evaluation)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    with launched() as browser:
-        yield browser
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
 
@@ -24,6 +25,7 @@ _ARGUMENTS = (
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
 )
+TAB, ENTER, SPACE, DOWN = "\ue004", "\ue007", " ", "\ue015"  # keys, for `Browser.press`
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # how the protocol marks an element
 _TIMEOUT = 60
 
@@ -46,12 +48,24 @@ class Browser:
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{method} {path}: {error.read().decode()}") from None
 
-    def open(self, path):
-        self.request("POST", "/url", {"url": pathlib.Path(path).as_uri()})
+    def open(self, address):
+        """Open a file, or a page by its http address."""
+        if not str(address).startswith("http"):
+            address = pathlib.Path(address).as_uri()
+        self.request("POST", "/url", {"url": address})
 
     def script(self, code, *arguments):
         content = {"script": code, "args": list(arguments)}
         return self.request("POST", "/execute/sync", content)
+
+    def wait(self, code, *arguments):
+        """Run JavaScript again and again until it returns something true; return that."""
+        end = time.monotonic() + _TIMEOUT
+        while not (value := self.script(code, *arguments)):
+            if time.monotonic() > end:
+                raise TimeoutError(f"Not true within {_TIMEOUT} s: {code}")
+            time.sleep(0.02)
+        return value
 
     def find(self, selector):
         found = self.request("POST", "/element", {"using": "css selector", "value": selector})
@@ -59,6 +73,11 @@ class Browser:
 
     def click(self, selector):
         self.request("POST", f"/element/{self.find(selector)}/click")
+
+    def choose(self, selector, *paths):
+        """Choose files in an `<input type=file>`, as in the dialog that it opens."""
+        content = {"text": "\n".join(map(str, paths))}
+        self.request("POST", f"/element/{self.find(selector)}/value", content)
 
     def press(self, *keys):
         """Press keys, one after the other, wherever the focus is."""
@@ -99,7 +118,8 @@ class Browser:
 @contextlib.contextmanager
 def launched():
     """Give a `Browser`; skip the test where Chromium or its driver is not installed."""
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     driver = shutil.which("chromedriver")
     if not chromium or not driver:
         pytest.skip("needs chromium and chromedriver (Debian: chromium, chromium-driver)")
