@@ -1,5 +1,6 @@
 """Tiny models whose answers are known."""
 
+import cv2
 import numpy as np
 
 import gc_net
@@ -45,7 +46,10 @@ def varied_model(shape="rotated_ellipse", seed=0):
 
 def noise(height, width, seed=0):
     """Return a smooth random RGB image, uint8 [height, width, 3]."""
-    import cv2
-
     small = np.random.default_rng(seed).integers(0, 256, (5, 5, 3), dtype=np.uint8)
     return cv2.resize(small, (width, height), interpolation=cv2.INTER_LINEAR)
+
+
+def encode(image, suffix=".png"):
+    """Return an RGB image as the bytes of a file."""
+    return cv2.imencode(suffix, image[..., ::-1])[1].tobytes()

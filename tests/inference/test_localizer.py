@@ -18,6 +18,7 @@ from tests.inference.models import (
     CLASS_NAMES,
     IMAGE_SIZE,
     always_say,
+    encode,
     noise,
     tiny_model,
     varied_model,
@@ -39,10 +40,6 @@ def fixed(shape, coefficients):
     localizer = _localizer(shape)
     always_say(localizer.model, coefficients=coefficients)
     return localizer
-
-
-def encode(image, suffix=".png"):
-    return cv2.imencode(suffix, image[..., ::-1])[1].tobytes()
 
 
 def test_an_upright_rectangle_comes_out_in_pixels_of_a_wide_image():

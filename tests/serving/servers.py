@@ -1,4 +1,7 @@
-"""Servers that answer as TF Serving does, on its own protocol: gRPC by the official stubs, REST."""
+"""Servers that answer as TF Serving does, on its own protocol: gRPC by the official stubs, REST.
+
+Also `running`, which serves the demo's application.
+"""
 
 import base64
 import concurrent.futures
@@ -9,6 +12,7 @@ import threading
 
 import grpc
 import tensorflow as tf
+import werkzeug.serving
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
@@ -87,6 +91,20 @@ def rest_server(name, model):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextlib.contextmanager
+def running(app):
+    """Serve a WSGI application; yield the address."""
+    server = werkzeug.serving.make_server("127.0.0.1", 0, app, threaded=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def _as_text(value):

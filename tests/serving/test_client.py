@@ -1,4 +1,3 @@
-import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,7 +8,7 @@ from gc_net.inference.localizer import load
 from gc_net.saving import save_model
 from gc_net.serving import Client, ServerError
 from gc_net.serving.transports import BadRequest
-from tests.inference.models import CLASS_NAMES, noise, varied_model
+from tests.inference.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import grpc_server, rest_server
 
 SERVERS = {"grpc": grpc_server, "rest": rest_server}
@@ -28,10 +27,6 @@ def served(request, tmp_path_factory):
 def server(request, served):
     with SERVERS[request.param]("birds", served[1]) as (address, service):
         yield address, service, served[0]
-
-
-def encode(image, suffix=".png"):
-    return cv2.imencode(suffix, image[..., ::-1])[1].tobytes()
 
 
 def test_a_served_model_answers_as_the_loaded_one(server, tmp_path):

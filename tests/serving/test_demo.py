@@ -1,24 +1,19 @@
 import base64
-import contextlib
 import json
-import os
-import shutil
 import subprocess
 import sys
-import threading
 
-import cv2
 import numpy as np
 import pytest
 import requests
-import werkzeug.serving
 import werkzeug.test
 
 from gc_net.inference.localizer import load
 from gc_net.saving import save_model
 from gc_net.serving import Client
 from gc_net.serving.run_demo import make_app
-from tests.inference.models import CLASS_NAMES, always_say, noise, tiny_model, varied_model
+from tests.inference.models import CLASS_NAMES, encode, noise, varied_model
+from tests.serving.servers import running
 
 PREDICT = "/v1/models/birds:predict"
 
@@ -40,26 +35,8 @@ def browser(app):
     return werkzeug.test.Client(app)
 
 
-def encode(image, suffix=".png"):
-    return cv2.imencode(suffix, image[..., ::-1])[1].tobytes()
-
-
 def b64(data):
     return {"b64": base64.b64encode(data).decode()}
-
-
-@contextlib.contextmanager
-def running(app):
-    """Yield the address of a server of `app`."""
-    server = werkzeug.serving.make_server("127.0.0.1", 0, app, threaded=True)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def test_the_client_can_ask_the_demo_as_it_asks_tf_serving(app, model_dir):
@@ -143,64 +120,6 @@ def test_a_failure_inside_is_not_shown(app, browser, monkeypatch):
     answer = browser.post(PREDICT, data=b"{}")
     assert answer.status_code == 500
     assert "secret" not in answer.text
-
-
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-BLUE_BOX = """canvas => {
-  const {width, height} = canvas;
-  const {data} = canvas.getContext("2d").getImageData(0, 0, width, height);
-  const xs = [], ys = [];
-  for (let pixel = 0; pixel < width * height; pixel++) {
-    if (data[4 * pixel] < 80 && data[4 * pixel + 2] > 200) {
-      xs.push(pixel % width);
-      ys.push(Math.floor(pixel / width));
-    }
-  }
-  return [Math.min(...xs), Math.min(...ys), Math.max(...xs), Math.max(...ys)];
-}"""
-RED_AT = """(canvas, place) => canvas.getContext("2d").getImageData(...place, 1, 1).data[0]"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
-def test_the_page_draws_the_box_at_the_right_place_in_chromium(tmp_path):
-    playwright = pytest.importorskip("playwright.sync_api")
-    model = tiny_model("rotated_rectangle")
-    always_say(model, [0.6, 0.5, 0.4, 0.6, 0.0], [0.0, 5.0, 0.0])
-    save_model(tmp_path / "model", model, CLASS_NAMES)
-    app = make_app(tmp_path / "model", "birds")
-    grey = np.full((100, 300, 3), 200, np.uint8)
-    for name, data in {
-        "a b.png": encode(grey), "c.webp": encode(grey, ".webp"), "no image.png": b"hello",
-        "cut.png": encode(noise(80, 80))[:300],
-    }.items():  # fmt: skip
-        (tmp_path / name).write_bytes(data)
-    with running(app) as address, playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox"] if os.geteuid() == 0 else []
-        )
-        page = chromium.new_page(viewport={"width": 390, "height": 800})  # a phone's
-        page.goto(address)
-        page.keyboard.press("Tab")  # the first stop chooses files
-        assert page.evaluate("document.activeElement.id") == "files"
-        page.set_input_files("#files", [tmp_path / "a b.png", tmp_path / "c.webp"])
-        page.get_by_text("2 images done.").wait_for()
-        assert page.evaluate("document.body.scrollWidth <= innerWidth")
-        for article in page.locator("article").all():
-            assert CLASS_NAMES[1] in article.inner_text()
-            # The box goes from 0.4 to 0.8 of 300, and from 0.2 to 0.8 of 100.
-            assert "120, 20, 240, 80 of 300 × 100 pixels" in article.inner_text()
-            shape, masked = article.locator("canvas").all()
-            assert shape.evaluate(BLUE_BOX) == pytest.approx([120, 20, 240, 80], abs=2)
-            masked = [masked.evaluate(RED_AT, place) for place in ([10, 50], [180, 50])]
-            assert masked == pytest.approx([127, 200], abs=3)
-        page.set_input_files("#files", [tmp_path / "no image.png", tmp_path / "cut.png"])
-        page.get_by_text("2 images done.").wait_for()
-        page.get_by_text("no image.png is not an image that this browser can read.").wait_for()
-        assert page.locator("[role=alert]").count() >= 1
-        chromium.close()
 
 
 @pytest.mark.slow
