@@ -8,6 +8,7 @@ between models that were built alone and models that were built inside others.
 import os
 import tempfile
 import zipfile
+import zlib
 
 import numpy as np
 
@@ -69,7 +70,7 @@ def read_weights_npz(path):
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
-    except (ValueError, OSError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"{path!r} is not a readable .npz file of plain arrays ({error}). "
             "Expected one written by `gc_net.weights.save_weights_npz` or `tools.convert_weights`."

@@ -166,6 +166,19 @@ def test_missing_and_foreign_files_are_named(tmp_path):
         weights.read_weights_npz(tmp_path / "pickle.npz")
 
 
+def test_a_file_damaged_anywhere_is_named(tmp_path):
+    path = tmp_path / "bad.npz"
+    weights.save_weights_npz(path, {"a": np.random.default_rng(0).random(300, "float32")})
+    whole = path.read_bytes()
+    start = whole.index(b"a.npy") + 40  # the compressed array, before the zip's directory
+    for position in range(start, whole.rindex(b"PK\x01\x02"), 5):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0xFF
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"bad\.npz.*not a readable \.npz"):
+            weights.read_weights_npz(path)
+
+
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     weights.save_weights_npz(tmp_path / "w.npz", {"a": np.ones(3, "float32")})
 
