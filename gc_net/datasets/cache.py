@@ -18,6 +18,7 @@ import os
 import shutil
 import tempfile
 import threading
+import uuid
 import zlib
 
 import numpy as np
@@ -96,7 +97,8 @@ class ImageCache:
 
         A full disk is no error: what fits is kept, with one warning.
         """
-        if self._images_file is None:
+        images_file = self._images_file  # another thread may find the disk full meanwhile
+        if images_file is None:
             return
         record = np.zeros((), _RECORD)
         record["height"], record["width"] = size
@@ -104,7 +106,7 @@ class ImageCache:
         image = np.ascontiguousarray(image)
         record["checksum"] = _checksum(image, record)
         try:
-            _write(self._images_file, image, index * self._square_bytes)
+            _write(images_file, image, index * self._square_bytes)
             _write(self._records_file, record, index * _RECORD.itemsize)
         except OSError as error:
             # Not through the memory map: a full disk would end the process there.
@@ -230,7 +232,9 @@ def _fault(path, key, sizes):
 
 def _create(path, key, sizes):
     """Make an empty cache under a temporary name, then move it into place all at once."""
-    temporary = tempfile.mkdtemp(prefix=".new-", dir=os.path.dirname(path))
+    # Not by mkdtemp, whose folders are for their owner alone: a cache may be shared.
+    temporary = os.path.join(os.path.dirname(path), f".new-{uuid.uuid4().hex}")
+    os.mkdir(temporary)
     try:
         for name, size in sizes.items():
             with open(os.path.join(temporary, name), "wb") as file:

@@ -164,6 +164,28 @@ def test_a_full_disk_keeps_what_fits_with_one_warning(files, tmp_path, monkeypat
     assert caplog.text.count("No space left on device") == 1
 
 
+def test_a_disk_found_full_by_another_thread_stops_no_write_under_way(files, tmp_path, monkeypatch):
+    cache = ImageCache(tmp_path / "cache", files, SIZE)
+    real_checksum = cache_module._checksum
+
+    def meanwhile(*args):
+        cache._images_file = None  # what the other thread does
+        return real_checksum(*args)
+
+    monkeypatch.setattr(cache_module, "_checksum", meanwhile)
+    cache.put(0, squash(files.read(0), SIZE), files.read(0).shape[:2])
+    assert cache.filled() == 1
+
+
+def test_a_cache_may_be_read_by_whom_the_umask_allows(files, tmp_path):
+    before = os.umask(0o022)
+    try:
+        path = ImageCache(tmp_path / "cache", files, SIZE).path
+    finally:
+        os.umask(before)
+    assert os.stat(path).st_mode & 0o777 == 0o755
+
+
 def test_a_short_write_never_counts_as_stored(files, tmp_path, monkeypatch, caplog):
     real_write = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda file, data, at: real_write(file, data[:100], at))
