@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import tempfile
 
 import numpy as np
 
@@ -107,14 +106,11 @@ class Report:
         content["problems"] = {what: len(found) for what, found in self.problems}
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(content, file, indent=2)
-            os.replace(temporary, path)
-        except BaseException:
-            os.remove(temporary)
-            raise
+        # Not by mkstemp, whose files are for their owner alone: reports are passed on.
+        temporary = f"{path}.{os.getpid()}.partial"
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=2)
+        os.replace(temporary, path)
 
 
 def _class_lines(report, split):
