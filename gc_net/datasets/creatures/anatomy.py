@@ -12,7 +12,7 @@ from gc_net.datasets.creatures.heads import HEADS
 # the colour of its tail fin are the class's own with this probability each, else any class's.
 # At 0 the smallest region that hides the class is the head, and a localizer that hides the class
 # has no reason to cover the rest; at 1 a head is not needed. Real birds are in between.
-BODY_EVIDENCE = 0.6
+BODY_EVIDENCE = 0.9
 
 _SKINS = np.array(  # muted, so that the head stands out
     [(150, 142, 92), (196, 168, 118), (112, 122, 132), (140, 104, 78), (208, 196, 168),
