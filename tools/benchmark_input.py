@@ -3,6 +3,8 @@ r"""Measures the input pipeline beside Keras' own on your images.
 python -m tools.benchmark_input --dataset=cub --data_dir=CUB_200_2011
 """
 
+import sys
+
 from absl import app, flags
 
 from gc_net.datasets import DATASETS
@@ -19,18 +21,22 @@ flags.DEFINE_integer(
 
 
 def main(argv):
-    del argv
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     from gc_net import datasets
     from gc_net.benchmarks.input import as_table, measure_input
+    from gc_net.datasets.base import DataError
 
-    split = datasets.get(FLAGS.dataset, data_dir=FLAGS.data_dir).split("train")
-    measurements = measure_input(
-        split,
-        image_sizes=[int(size) for size in FLAGS.image_sizes],
-        batch_size=FLAGS.batch_size,
-        num_images=FLAGS.num_images,
-        rounds=FLAGS.rounds,
-    )
+    try:
+        measurements = measure_input(
+            datasets.get(FLAGS.dataset, data_dir=FLAGS.data_dir).split("train"),
+            image_sizes=[int(size) for size in FLAGS.image_sizes],
+            batch_size=FLAGS.batch_size,
+            num_images=FLAGS.num_images,
+            rounds=FLAGS.rounds,
+        )
+    except DataError as error:
+        sys.exit(f"{FLAGS.dataset}: {error}")
     print(as_table(measurements))
 
 

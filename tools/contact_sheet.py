@@ -4,6 +4,8 @@ python -m tools.contact_sheet --dataset=creatures --output=sheet.png
 python -m tools.contact_sheet --dataset=folder --data_dir=my_photos --count=40 --output=sheet.jpg
 """
 
+import sys
+
 from absl import app, flags
 
 from gc_net.datasets import DATASETS
@@ -25,17 +27,21 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     from gc_net import datasets
+    from gc_net.datasets.base import DataError, ImageError
     from gc_net.datasets.sheet import save_sheet
 
-    dataset = datasets.get(FLAGS.dataset, data_dir=FLAGS.data_dir, seed=FLAGS.seed)
-    count = save_sheet(
-        FLAGS.output,
-        dataset.split(FLAGS.split),
-        dataset.truth(FLAGS.split) if FLAGS.truth else None,
-        count=FLAGS.count,
-        columns=FLAGS.columns,
-        cell=FLAGS.cell,
-    )
+    try:
+        dataset = datasets.get(FLAGS.dataset, data_dir=FLAGS.data_dir, seed=FLAGS.seed)
+        count = save_sheet(
+            FLAGS.output,
+            dataset.split(FLAGS.split),
+            dataset.truth(FLAGS.split) if FLAGS.truth else None,
+            count=FLAGS.count,
+            columns=FLAGS.columns,
+            cell=FLAGS.cell,
+        )
+    except (DataError, ImageError) as error:
+        sys.exit(f"{FLAGS.dataset}: {error}")
     print(f"Wrote {count} images to {FLAGS.output}.")
 
 

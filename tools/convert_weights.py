@@ -15,6 +15,8 @@ Known sources:
 VGG16 and InceptionV3 of keras.applications need no conversion: pass their .h5 as it is.
 """
 
+import sys
+
 from absl import app, flags
 
 from gc_net.backbones import BACKBONES
@@ -28,10 +30,15 @@ flags.mark_flags_as_required(["backbone", "source", "output"])
 
 
 def main(argv):
-    del argv
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     from gc_net.backbones.convert import convert_weights
 
-    convert_weights(FLAGS.backbone, FLAGS.source, FLAGS.output, FLAGS.dtype)
+    try:
+        convert_weights(FLAGS.backbone, FLAGS.source, FLAGS.output, FLAGS.dtype)
+    except (FileNotFoundError, ImportError, ValueError) as error:
+        sys.exit(f"convert_weights: {error}")
+    print(f"Wrote {FLAGS.output}.")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import cv2
 import numpy as np
 
 from gc_net import drawing
+from gc_net.datasets.base import ImageError
 from gc_net.drawing import BLACK, RED, WHITE, draw_box
 from gc_net.picture_files import check_suffix, save_picture
 
@@ -43,7 +44,12 @@ def contact_sheet(split, truth=None, indices=None, columns=5, cell=224):
 
 
 def _picture(split, truth, index, cell):
-    image = split.read(index)
+    try:
+        image = split.read(index)
+    except ImageError as error:
+        raise ImageError(
+            f"{split.file(index)} cannot be read: {error}. tools.check_dataset finds all such."
+        ) from error
     picture = drawing.resize(image, cell)
     size = picture.shape[1::-1]
     if truth is None:

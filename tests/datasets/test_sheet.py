@@ -1,5 +1,6 @@
 """Contact sheets of splits with and without truth."""
 
+import re
 import subprocess
 import sys
 
@@ -106,6 +107,19 @@ def test_bad_requests_are_explained(creatures, tmp_path):
     with pytest.raises(ValueError, match=r"ends in \.png or \.jpg"):
         save_sheet(str(tmp_path / "sheet.tar"), split, count=1)
     assert not list(tmp_path.iterdir())
+
+
+def test_an_unreadable_image_and_a_missing_folder_are_named_without_a_traceback(tmp_path):
+    for name in ("cats", "dogs"):
+        (tmp_path / name).mkdir()
+        for number in range(2):
+            (tmp_path / name / f"{number}.png").write_bytes(b"")
+    command = [sys.executable, "-m", "tools.contact_sheet", "--dataset=folder"]
+    for folder, words in [(tmp_path, r"cats/\d.png cannot be read"), ("absent", "does not exist")]:
+        command += [f"--data_dir={folder}", f"--output={tmp_path / 'sheet.png'}"]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 1 and re.search(words, result.stderr)
+        assert "Traceback" not in result.stderr
 
 
 def test_the_tool_writes_a_sheet_of_the_default_dataset(tmp_path):
