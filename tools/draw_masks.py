@@ -16,15 +16,13 @@ IMAGE_SIZE = flags.DEFINE_integer("image_size", 160, "Side of each mask, in pixe
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
-    import cv2
-
     from gc_net import figures
+    from gc_net.picture_files import save_picture
 
     os.makedirs(OUTPUT.value, exist_ok=True)
     for name, draw in [("epsilon", figures.epsilon_figure), ("learned", figures.learned_figure)]:
         path = os.path.join(OUTPUT.value, f"masks_{name}.png")
-        if not cv2.imwrite(path, draw(IMAGE_SIZE.value)[..., ::-1]):
-            raise OSError(f"Could not write {path!r}: is the folder writable, the disk full?")
+        save_picture(path, draw(IMAGE_SIZE.value))
         print(path)
 
 
