@@ -1,5 +1,6 @@
 import math
 
+import cv2
 import keras
 import numpy as np
 import pytest
@@ -51,6 +52,38 @@ def test_mask_is_1_inside_and_0_outside_away_from_the_edge(name, build):
     outside = np.asarray(shape.masks(grown, 64, 64))[..., 0] < 0.5
     assert masks[inside].min() > 0.8
     assert masks[outside].max() < 0.2
+
+
+@every_shape
+@every_ready_generator
+def test_mask_agrees_with_opencvs_filled_raster(name, build):
+    size, fine = 96, 8
+    generator = build(name, (size, size))
+    coefficients = generator.shape.sample(30, (3, 1), "reference")
+    drawn = np.asarray(generator(coefficients))[..., 0] > 0.5
+    iou = []
+    for mask, outline in zip(drawn, np.asarray(generator.shape.outline(coefficients)), strict=True):
+        canvas = np.zeros((size * fine, size * fine), np.uint8)
+        cv2.fillPoly(canvas, [np.round(outline * size * fine - 0.5).astype(np.int32)], 1)
+        expected = canvas[fine // 2 :: fine, fine // 2 :: fine] > 0
+        iou.append((mask & expected).sum() / (mask | expected).sum())
+    assert np.mean(iou) > 0.95 and np.min(iou) > 0.75
+
+
+@every_shape
+@every_ready_generator
+def test_closed_form_box_encloses_the_drawn_mask_and_is_tight(name, build):
+    size = 128
+    generator = build(name, (size, size))
+    coefficients = np.array(
+        [[0.5, 0.5, 0.6, 0.4, 0.0], [0.45, 0.55, 0.5, 0.35, 0.6], [0.5, 0.45, 0.3, 0.7, -0.4]],
+        "float32",
+    )[:, : generator.shape.num_coefficients]
+    masks = np.asarray(generator(coefficients))[..., 0] > 0.5
+    for mask, box in zip(masks, np.asarray(generator.shape.boxes(coefficients)), strict=True):
+        x, y, width, height = cv2.boundingRect(mask.astype(np.uint8))
+        # A corner may lie between pixel centres, and a learned edge within a pixel or two.
+        np.testing.assert_allclose(box * size, [x, y, x + width, y + height], atol=3)
 
 
 @every_shape
