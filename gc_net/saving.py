@@ -79,6 +79,11 @@ def load_model(folder):
         ) from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path!r} is damaged: {error}") from None
+    if not isinstance(record, dict) or not {"model", "class_names", "info"} <= set(record):
+        raise ValueError(
+            f"{path!r} does not describe a model of this package. Expected a file of "
+            "`gc_net.saving.save_model`, with model, class_names and info."
+        )
     model = keras.saving.deserialize_keras_object(record["model"], safe_mode=True)
     load_weights_npz(os.path.join(folder, WEIGHTS_FILE), model)
     return SavedModel(model, tuple(record["class_names"]), record["info"])

@@ -202,6 +202,10 @@ def test_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path):
     (tmp_path / "model.json").write_text("{")
     with pytest.raises(ValueError, match="is damaged"):
         load_model(tmp_path)
+    for content in ("{}", "[]"):
+        (tmp_path / "model.json").write_text(content)
+        with pytest.raises(ValueError, match="does not describe a model"):
+            load_model(tmp_path)
 
 
 def test_one_step_on_two_replicas_equals_one_on_one():
