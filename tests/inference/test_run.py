@@ -239,6 +239,12 @@ def test_the_tool_writes_files_and_its_exit_status_tells_of_unreadable_images(
     assert ended.returncode == 1, ended.stderr
     assert "broken.png" in ended.stdout
     assert len(read_boxes(str(tmp_path / "out" / "predictions.csv"))) == 3
-    ended = subprocess.run([*command, f"--model={tmp_path}/none"], capture_output=True, text=True)
+    # What cannot be done is found out before TensorFlow is imported, here as for users.
+    ended = subprocess.run([*command, f"--images={tmp_path}/none"], capture_output=True, text=True)
     assert ended.returncode == 2
-    assert "No model in" in ended.stderr and "Traceback" not in ended.stderr
+    assert f"{tmp_path}/none" in ended.stderr and "Traceback" not in ended.stderr
+
+
+def test_a_folder_without_a_model_is_an_error_that_says_so(photos, tmp_path):
+    with pytest.raises(ValueError, match="No model in"):
+        predict_files(tmp_path / "none", photos, tmp_path / "out")

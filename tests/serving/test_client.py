@@ -1,3 +1,6 @@
+import functools
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -14,19 +17,30 @@ from tests.serving.servers import grpc_server, rest_server
 SERVERS = {"grpc": grpc_server, "rest": rest_server}
 
 
-@pytest.fixture(scope="module", params=["rotated_ellipse", "rotated_rectangle"])
-def served(request, tmp_path_factory):
-    """A model, and its export, loaded."""
-    folder = tmp_path_factory.mktemp(request.param)
-    save_model(folder / "model", varied_model(request.param), CLASS_NAMES)
-    exported, _ = export_saved_model(folder / "model", folder / "birds")
-    return load(folder / "model"), tf.saved_model.load(exported)
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A function that gives, by shape, a model and its export, loaded; each is made once."""
+
+    @functools.cache
+    def make(shape):
+        folder = tmp_path_factory.mktemp(shape)
+        save_model(folder / "model", varied_model(shape), CLASS_NAMES)
+        path, _ = export_saved_model(folder / "model", folder / "birds")
+        return load(folder / "model"), tf.saved_model.load(path)
+
+    return make
 
 
-@pytest.fixture(scope="module", params=SERVERS)
-def server(request, served):
-    with SERVERS[request.param]("birds", served[1]) as (address, service):
-        yield address, service, served[0]
+@pytest.fixture(
+    scope="module",
+    params=itertools.product(SERVERS, ["rotated_ellipse", "rotated_rectangle"]),
+    ids="-".join,
+)
+def server(request, exported):
+    kind, shape = request.param
+    localizer, served = exported(shape)
+    with SERVERS[kind]("birds", served) as (address, service):
+        yield address, service, localizer
 
 
 def test_a_served_model_answers_as_the_loaded_one(server, tmp_path):
