@@ -128,12 +128,11 @@ def launched():
             [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         try:
-            port = next(
-                match.group(1)
-                for line in process.stdout
-                if (match := re.search(r"started successfully on port (\d+)", line))
-            )
-            address = f"http://127.0.0.1:{port}"
+            started = (re.search(r"successfully on port (\d+)", line) for line in process.stdout)
+            match = next(filter(None, started), None)
+            if match is None:
+                raise RuntimeError(f"{driver} ended without naming its port.")
+            address = f"http://127.0.0.1:{match.group(1)}"
             options = {
                 "binary": chromium,
                 "args": [*_ARGUMENTS, f"--user-data-dir={profile}"],
