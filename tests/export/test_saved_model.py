@@ -23,13 +23,18 @@ def run(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def localizer(run):
+    return load(run)
+
+
+@pytest.fixture(scope="module")
 def exported(run, tmp_path_factory):
     output = tmp_path_factory.mktemp("saved_models") / "birds"
     folder, differences = export_saved_model(run, output, top_k=2, license_text="CC0")
     return folder, differences, tf.saved_model.load(folder)
 
 
-def test_all_signatures_agree_with_the_keras_model(exported, run):
+def test_all_signatures_agree_with_the_keras_model(exported, localizer):
     _, differences, served = exported
     assert set(differences) == {
         "boxes", "coefficients", "class_probabilities", "confidence", "object_probability",
@@ -38,7 +43,7 @@ def test_all_signatures_agree_with_the_keras_model(exported, run):
     assert max(differences.values()) < 1e-4
     # Again by another way, on images that are not square, by name and in pixels.
     images = np.stack([noise(32, 32, seed) for seed in range(3)])
-    predictions = load(run).predict(images)
+    predictions = localizer.predict(images)
     for signature, values in {
         "serving_default": tf.cast(images, tf.float32),
         "serve_uint8": tf.constant(images),
@@ -65,13 +70,13 @@ def test_all_signatures_agree_with_the_keras_model(exported, run):
             assert float(found["confidence"][row]) == pytest.approx(prediction.confidence, abs=1e-4)
 
 
-def test_files_of_different_sizes_go_through_one_request(exported, run):
+def test_files_of_different_sizes_go_through_one_request(exported, localizer):
     _, _, served = exported
     images = [noise(60, 90, 1), noise(45, 30, 2)]
     files = [cv2.imencode(".png", image[..., ::-1])[1].tobytes() for image in images]
     found = served.signatures["serve_bytes"](tf.constant(files))
     assert found["image_sizes"].numpy().tolist() == [[60, 90], [45, 30]]
-    for row, prediction in enumerate(load(run).predict(images)):
+    for row, prediction in enumerate(localizer.predict(images)):
         scale = np.tile(found["image_sizes"][row].numpy()[::-1], 2)
         # Resizing differs by a grey level or two from that outside the graph.
         assert found["boxes"][row].numpy() * scale == pytest.approx(prediction.box_xyxy, abs=3)

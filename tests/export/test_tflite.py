@@ -34,6 +34,11 @@ def model_dir(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def localizer(model_dir):
+    return load(model_dir)
+
+
+@pytest.fixture(scope="module")
 def exported(model_dir, photos, tmp_path_factory):
     output = tmp_path_factory.mktemp("tflite") / "birds"
     return export_tflite(model_dir, output, calibration_images=photos)
@@ -45,11 +50,11 @@ def content(folder, name):
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("float32", 1e-5), ("int8", 0.05)])
-def test_a_tflite_file_agrees_with_the_keras_model(exported, model_dir, photos, name, tolerance):
+def test_a_tflite_file_agrees_with_the_keras_model(exported, localizer, photos, name, tolerance):
     folder, differences = exported
     images = read_squashed(photos, 5, IMAGE_SIZE)
     outputs = run(content(folder, name), images)
-    for row, prediction in enumerate(load(model_dir).predict(images)):
+    for row, prediction in enumerate(localizer.predict(images)):
         assert outputs["boxes"][row] * IMAGE_SIZE == pytest.approx(
             prediction.box_xyxy, abs=tolerance * IMAGE_SIZE
         )
