@@ -81,7 +81,7 @@ class GCNet(keras.Model):
     def from_preset(cls, preset, detector, generator, classifier, **kwargs):
         """Compose with the settings of `preset`, `"paper"` or `"reference"`."""
         preset = presets.get(preset)
-        alpha, beta, gamma = preset.loss_weights[generator.kind]
+        alpha, beta, gamma = preset.weights_for(generator)
         settings = {
             "alpha": alpha,
             "beta": beta,

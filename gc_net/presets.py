@@ -8,12 +8,13 @@
 | learning rates | one for all | biases ×2, last layer ×10, its bias ×20, sharpness ×10 |
 | detector's rate | constant | falls from epoch 20 on, each factor on top of the last |
 | pixel i of N lies at | (i + ½)/N | i/(N − 1) |
+| α with the learned upright rectangle | 1 | 0.25: the code's coefficients are half extents |
 
 Where nothing differs there is nothing to set. Three differences have no effect and no setting:
 the paper sums losses over the images where the code takes means (Adam does not see the factor);
 the code adds a constant to the background loss; and it turns one of its rectangles the other way
-round. One is an effect of units: the code's learned upright rectangle has half extents for
-coefficients, so its area term is a quarter of ours, α = 0.25 here.
+round. The paper calls its sampler of coefficients Gaussian and says no more, so both presets name
+the authors'.
 """
 
 import dataclasses
@@ -28,11 +29,13 @@ class Preset:
     """Settings of a detector's training.
 
     Attributes:
-        loss_weights: α, β and γ by the generator's name.
+        loss_weights: α, β and γ by the generator's kind, or by "kind/shape" where a shape has its
+            own.
         frozen_mode: `"inference"`, or `"training"` to run the frozen networks as while training.
         multipliers: Learning-rate multipliers, see `gc_net.optimizers`.
         decay_start: Epoch after which the rate falls, or None to keep it.
         grid: Where pixels lie, see `gc_net.shapes.base.pixel_grid`.
+        sampler: Where a learned generator's coefficients come from, see `gc_net.shapes.samplers`.
     """
 
     loss_weights: Mapping[str, tuple[float, float, float]]
@@ -40,6 +43,12 @@ class Preset:
     multipliers: tuple[tuple[str, float], ...] = ()
     decay_start: int | None = None
     grid: str = "centers"
+    sampler: str = "reference"
+
+    def weights_for(self, generator):
+        """Return α, β and γ for a generator of a shape."""
+        own = f"{generator.kind}/{generator.shape.name}"
+        return self.loss_weights.get(own, self.loss_weights[generator.kind])
 
     def rate_factor(self, epoch, epochs):
         """Return what the learning rate is multiplied by in `epoch`, of `epochs`, from 0 on.
@@ -57,7 +66,11 @@ class Preset:
 PAPER = Preset(loss_weights={"model": (1.0, 2.5, 1.0), "learned": (1.0, 1.0, 1.0)})
 
 REFERENCE = Preset(
-    loss_weights={"model": (2.5, 1.0, 1.0), "learned": (1.0, 1.0, 1.0)},
+    loss_weights={
+        "model": (2.5, 1.0, 1.0),
+        "learned": (1.0, 1.0, 1.0),
+        "learned/rectangle": (0.25, 1.0, 1.0),
+    },
     frozen_mode="training",
     multipliers=REFERENCE_MULTIPLIERS,
     decay_start=20,

@@ -236,7 +236,7 @@ def test_one_step_on_two_replicas_equals_one_on_one():
         np.testing.assert_allclose(a, b, rtol=0.02, atol=1e-6)
 
 
-def test_mixed_bfloat16_trains_and_keeps_coefficients_in_float32():
+def test_mixed_bfloat16_trains_keeps_coefficients_in_float32_and_is_saved(tmp_path):
     policy = keras.mixed_precision.dtype_policy()
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
     try:
@@ -245,11 +245,15 @@ def test_mixed_bfloat16_trains_and_keeps_coefficients_in_float32():
         images, labels = data()
         history = model.fit(images, labels, batch_size=4, epochs=1, verbose=0).history
         outputs = model.supervise(images)
+        save_model(tmp_path, model, ["a", "b", "c", "d"])
     finally:
         keras.mixed_precision.set_dtype_policy(policy)
     assert np.isfinite(history["loss"]).all()
     assert model.detector.trunk.get_layer("conv1").compute_dtype == "bfloat16"
     assert {outputs[name].dtype for name in outputs} == {tf.float32}
+    restored = load_model(tmp_path).model
+    assert restored.detector.trunk.get_layer("conv1").compute_dtype == "bfloat16"
+    assert keras.mixed_precision.dtype_policy().name == "float32"
 
 
 def test_parts_that_do_not_fit_are_refused():

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from gc_net import presets
+from gc_net.generators.learned import LearnedGenerator
 
 
 def test_papers_and_authors_weights_of_the_losses():
@@ -9,6 +10,14 @@ def test_papers_and_authors_weights_of_the_losses():
     assert presets.get("reference").loss_weights["model"] == (2.5, 1.0, 1.0)
     for name in ("paper", "reference"):
         assert presets.get(name).loss_weights["learned"] == (1.0, 1.0, 1.0)
+
+
+def test_authors_learned_rectangle_has_half_extents_and_so_a_quarter_of_the_area():
+    generator = LearnedGenerator("rectangle", 16, weights=None)
+    assert presets.get("reference").weights_for(generator) == (0.25, 1.0, 1.0)
+    assert presets.get("paper").weights_for(generator) == (1.0, 1.0, 1.0)
+    generator = LearnedGenerator("rotated_ellipse", 16, weights=None)
+    assert presets.get("reference").weights_for(generator) == (1.0, 1.0, 1.0)
 
 
 def test_authors_schedule_compounds():

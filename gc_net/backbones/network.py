@@ -1,5 +1,7 @@
 """A backbone with a head on it, as one model from 0–255 RGB images to raw outputs."""
 
+import contextlib
+
 import keras
 from keras import layers
 
@@ -17,16 +19,21 @@ class Network(keras.Model):
         image_size: Side of the square images; the backbone's own where it is None.
         head: `"native"`, the backbone's own, or another of `HEADS`.
         weights: `"imagenet"`, a file path, or `None`, see `Backbone.load_weights`.
+        precision: Name of the layers' dtype policy; Keras' current one where it is None.
     """
 
-    def __init__(self, backbone, num_outputs, image_size, head, weights, name, **kwargs):
+    def __init__(
+        self, backbone, num_outputs, image_size, head, weights, name, precision=None, **kwargs
+    ):
         super().__init__(name=name, **kwargs)
         self.backbone = backbones.get(backbone)
         self.image_size = int(image_size or self.backbone.image_size)
         self.head_name = head
-        self.normalizer = self.backbone.normalizer()
-        self.trunk = self.backbone.trunk(self.image_size)
-        self.head = HEADS.get(head)(self.backbone, num_outputs, self.trunk.output_shape[1:])
+        self.precision = precision or keras.mixed_precision.dtype_policy().name
+        with _policy(self.precision):
+            self.normalizer = self.backbone.normalizer()
+            self.trunk = self.backbone.trunk(self.image_size)
+            self.head = HEADS.get(head)(self.backbone, num_outputs, self.trunk.output_shape[1:])
         # Only the backbone's own head can have been trained on ImageNet.
         native = self.head if head == "native" else None
         self.backbone.load_weights(self.trunk, native, weights)
@@ -50,8 +57,20 @@ class Network(keras.Model):
             "head": self.head_name,
             # A saved model brings its own weights.
             "weights": None,
+            "precision": self.precision,
             "name": self.name,
         }
+
+
+@contextlib.contextmanager
+def _policy(name):
+    """Make layers with another dtype policy than Keras' current one."""
+    current = keras.mixed_precision.dtype_policy()
+    keras.mixed_precision.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.mixed_precision.set_dtype_policy(current)
 
 
 def native_head(backbone, num_outputs, feature_shape):

@@ -10,6 +10,8 @@ from gc_net.shapes.base import pixel_grid
 
 # Sharper than any image can show; the exponential alone would round to zero in the end.
 MIN_EPSILON = 1e-5
+# And softer than any shape can show: beyond, the exponential would overflow.
+MAX_EXPONENT = 20.0
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
@@ -54,7 +56,8 @@ class ModelGenerator(keras.layers.Layer):
     def epsilon(self):
         """The current ε, a scalar tensor."""
         exponent = -self.initial_epsilon * ops.convert_to_tensor(self.sharpness)
-        return ops.maximum(self.initial_epsilon * ops.exp(exponent), MIN_EPSILON)
+        epsilon = self.initial_epsilon * ops.exp(ops.minimum(exponent, MAX_EXPONENT))
+        return ops.maximum(epsilon, MIN_EPSILON)
 
     def call(self, coefficients, image_size=None):
         height, width = image_size or self.image_size

@@ -20,7 +20,8 @@ def read(path):
         if annotation.get("iscrowd"):
             continue
         image_id = annotation.get("image_id")
-        if image_id not in files:
+        # A list or an object, which a damaged file may have here, is no key.
+        if not isinstance(image_id, (int, str)) or image_id not in files:
             raise DataError(f"{place}: the image_id {image_id!r} is not among the images.")
         category = annotation.get("category_id")
         if names is not None and category not in names:
