@@ -10,6 +10,7 @@ from gc_net.generators.model import ModelGenerator
 from gc_net.losses import BackgroundLoss, ObjectLoss
 from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, Adam
 from gc_net.saving import load_model, save_model
+from gc_net.training.devices import make_strategy
 
 SIZE, CLASSES, BATCH = 32, 4, 8
 
@@ -226,7 +227,7 @@ def test_one_step_on_two_replicas_equals_one_on_one():
         after = values(model.trainable_variables)
         return [b - a for a, b in zip(before, after, strict=True)], loss
 
-    two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    two = make_strategy("auto")
     assert two.num_replicas_in_sync == 2
     one_step, one_loss = trained(tf.distribute.get_strategy())
     two_step, two_loss = trained(two)
