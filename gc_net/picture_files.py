@@ -5,6 +5,8 @@ import struct
 
 import cv2
 
+from gc_net.atomic_files import replaced_file
+
 _INCH = 72  # points
 
 
@@ -19,10 +21,8 @@ def save_picture(path, image, dots_per_inch=300):
     check_suffix(path)
     suffix = os.path.splitext(path)[1].lower()
     data = encode_pdf(image, dots_per_inch) if suffix == ".pdf" else _encode(suffix, image)
-    temporary = f"{path}.{os.getpid()}.partial"
-    with open(temporary, "wb") as file:
+    with replaced_file(path, "wb") as file:
         file.write(data)
-    os.replace(temporary, path)
 
 
 def check_suffix(path):

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import os
 
+from gc_net.atomic_files import replaced_file
 from gc_net.version import __version__
 from gc_net.weights import load_weights_npz, save_weights_npz
 
@@ -52,9 +53,8 @@ def save_model(folder, model, class_names, info=None, dtype="float32"):
     record["model"].pop("compile_config", None)
     # Last, so that a folder with this file is complete.
     path = os.path.join(folder, MODEL_FILE)
-    with open(f"{path}.tmp", "w", encoding="utf-8") as file:
+    with replaced_file(path, sync=True) as file:
         json.dump(record, file, indent=1, ensure_ascii=False)
-    os.replace(f"{path}.tmp", path)
 
 
 def load_model(folder):

@@ -6,11 +6,12 @@ between models that were built alone and models that were built inside others.
 """
 
 import os
-import tempfile
 import zipfile
 import zlib
 
 import numpy as np
+
+from gc_net.atomic_files import replaced_file
 
 HALF_ROUNDING = 2.0**-11  # largest relative error of float16 between 6.1e-5 and 65,504
 
@@ -50,16 +51,8 @@ def save_weights_npz(path, model_or_dict, dtype="float16"):
     if not isinstance(model_or_dict, dict):
         model_or_dict = named_variables(model_or_dict)
     arrays = {key: _compact(_as_numpy(value), dtype) for key, value in model_or_dict.items()}
-    path = os.path.abspath(os.fspath(path))
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".npz.tmp")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's files are for their owner alone
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replaced_file(path, "wb", sync=True) as file:
+        np.savez_compressed(file, **arrays)
 
 
 def read_weights_npz(path):
@@ -156,12 +149,6 @@ def _compact(array, dtype):
         size = np.maximum(size, np.sqrt(np.mean(np.square(array, dtype=np.float64))))
     error = np.abs(half.astype(np.float32) - array)
     return half if np.all(error <= HALF_ROUNDING * size) else array
-
-
-def _umask():
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _listing(names, limit=5):

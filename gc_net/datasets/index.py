@@ -9,12 +9,12 @@ They are compared for equality: a clock that jumps cannot make an old index look
 import hashlib
 import json
 import os
-import tempfile
 import time
 import warnings
 
 import numpy as np
 
+from gc_net.atomic_files import replaced_file
 from gc_net.datasets.images import IMAGE_EXTENSIONS
 from gc_net.datasets.listing import Listing, folder_stamps, list_folder
 
@@ -93,18 +93,12 @@ def _save(path, key, listing):
     digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
     for part in parts:
         digest.update(part)
-    temporary = None
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        # A name of its own for each process: two that write at once replace whole files.
-        handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), suffix=".tmp")
-        with os.fdopen(handle, "wb") as file:
+        with replaced_file(path, "wb") as file:
             for part in (_MAGIC, digest.digest(), *parts):
                 file.write(part)
-        os.replace(temporary, path)
     except OSError as error:
-        if temporary is not None and os.path.exists(temporary):
-            os.remove(temporary)
         warnings.warn(
             f"The index of {listing.root} could not be written to {path} ({error.strerror}), so "
             "the folder is read again each time. Set XDG_CACHE_HOME to a folder that can be "

@@ -6,6 +6,8 @@ import os
 
 import numpy as np
 
+from gc_net.atomic_files import replaced_file
+
 _SMALLEST_CLASSES = 5
 
 
@@ -106,11 +108,8 @@ class Report:
         content["problems"] = {what: len(found) for what, found in self.problems}
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
-        # Not by mkstemp, whose files are for their owner alone: reports are passed on.
-        temporary = f"{path}.{os.getpid()}.partial"
-        with open(temporary, "w", encoding="utf-8") as file:
+        with replaced_file(path) as file:
             json.dump(content, file, indent=2)
-        os.replace(temporary, path)
 
 
 def _class_lines(report, split):

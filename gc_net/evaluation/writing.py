@@ -5,6 +5,8 @@ import os
 
 import numpy as np
 
+from gc_net.atomic_files import replaced_file
+
 
 def predictions(evaluation):
     """Return what `predictions.json` holds: a header, and a record for every image.
@@ -55,10 +57,8 @@ def write_json(path, content):
 def write_text(path, text):
     """Write a text file, all at once; its folder is made where need be."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-    temporary = f"{path}.tmp"
-    with open(temporary, "w", encoding="utf-8") as file:
+    with replaced_file(path) as file:
         file.write(text)
-    os.replace(temporary, path)
 
 
 def _rounded(values, decimals):

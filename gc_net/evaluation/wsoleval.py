@@ -19,6 +19,7 @@ import cv2
 import numpy as np
 
 from gc_net import metrics
+from gc_net.atomic_files import replaced_file
 from gc_net.evaluation import protocols
 from gc_net.evaluation.protocols import Protocol
 from gc_net.evaluation.writing import write_text
@@ -184,6 +185,5 @@ def write_score_maps(folder, evaluation, truth):
 
 def _write_map(path, mask):
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(f"{path}.tmp", "wb") as file:
+    with replaced_file(path, "wb") as file:
         np.save(file, mask.astype(np.float32), allow_pickle=False)
-    os.replace(f"{path}.tmp", path)

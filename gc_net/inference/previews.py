@@ -7,9 +7,9 @@ import os
 import cv2
 
 from gc_net import drawing
+from gc_net.atomic_files import replaced_folder
 from gc_net.datasets.base import ImageError
 from gc_net.datasets.images import read_image
-from gc_net.inference.files import replaced_folder
 
 _LONGER_SIDE = 640
 _THREADS = 2

@@ -5,8 +5,8 @@ import hashlib
 import os
 
 from gc_net import progress
+from gc_net.atomic_files import replaced_file
 from gc_net.inference import formats
-from gc_net.inference.files import replaced_file
 from gc_net.inference.find import find_images
 from gc_net.inference.log import PredictionLog
 

@@ -11,6 +11,7 @@ import re
 
 import numpy as np
 
+from gc_net.atomic_files import remove_partial
 from gc_net.training.run import make_folder, replace_file
 
 _NAME = re.compile(r"step-(\d+)\.npz")
@@ -53,7 +54,7 @@ class Checkpoints:
             position: JSON-serialisable dict kept with them.
         """
         make_folder(self.folder)
-        self._remove_unfinished()
+        remove_partial(self.folder)
         record = {"names": list(arrays), "position": position}
         text = np.frombuffer(json.dumps(record).encode(), np.uint8)
         path = os.path.join(self.folder, f"step-{step:09d}.npz")
@@ -61,12 +62,6 @@ class Checkpoints:
         for old in self.paths()[self.keep :]:
             os.unlink(old)
         return path
-
-    def _remove_unfinished(self):
-        """Delete what a run killed while it was writing has left."""
-        for name in os.listdir(self.folder):
-            if name.endswith(".npz.tmp"):
-                os.unlink(os.path.join(self.folder, name))
 
     def load(self):
         """Return (arrays, position) of the newest checkpoint that is whole, or None."""
@@ -84,8 +79,7 @@ class Checkpoints:
         """Delete all checkpoints, once the result they led to is written."""
         for path in self.paths():
             os.unlink(path)
-        if os.path.isdir(self.folder):
-            self._remove_unfinished()
+        remove_partial(self.folder)
         if os.path.isdir(self.folder) and not os.listdir(self.folder):
             os.rmdir(self.folder)
 

@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 
+from gc_net.atomic_files import remove_partial, replaced_file
 from gc_net.version import __version__
 
 try:
@@ -49,20 +50,8 @@ def replace_file(path, write, mode="wb"):
         path: File to write.
         write: Function that is given the open temporary file.
     """
-    temporary = f"{path}.tmp"
-    with writing(path):
-        try:
-            encoding = None if "b" in mode else "utf-8"
-            with open(temporary, mode, encoding=encoding) as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-            _sync_folder(os.path.dirname(path) or ".")
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+    with writing(path), replaced_file(path, mode, sync=True) as file:
+        write(file)
 
 
 def write_json(path, record):
@@ -110,6 +99,7 @@ def locked(work_dir):
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
+        remove_partial(work_dir)
         yield
 
 
@@ -194,13 +184,3 @@ def _differences(recorded, given, prefix=""):
         elif before != now:
             found.append((prefix + name, before, now))
     return found
-
-
-def _sync_folder(folder):
-    # A rename survives a power cut only once its folder has reached the disk.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -272,7 +272,7 @@ class TestFiles:
 
     def test_no_temporary_file_is_left(self, output):
         files = [file for _, _, files in os.walk(output[0]) for file in files]
-        assert files and not [file for file in files if file.endswith(".tmp")]
+        assert files and not [file for file in files if file.endswith(".partial")]
 
 
 class TestPictures:

@@ -84,7 +84,7 @@ def test_a_cut_off_checkpoint_gives_way_to_the_one_before(checkpoints, part):
 
 def test_a_half_written_file_of_a_killed_run_is_removed(checkpoints):
     saved(checkpoints, 1)
-    leftover = os.path.join(checkpoints.folder, "step-000000002.npz.tmp")
+    leftover = os.path.join(checkpoints.folder, "step-000000002.npz.1234.partial")
     with open(leftover, "wb") as file:
         file.write(b"half")
     assert loaded_step(checkpoints) == 1

@@ -3,7 +3,7 @@
 import abc
 import os
 
-from gc_net.inference.files import replaced_folder
+from gc_net.atomic_files import replaced_folder
 
 
 class Format(abc.ABC):

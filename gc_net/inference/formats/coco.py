@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 
-from gc_net.inference.files import replaced_file
+from gc_net.atomic_files import replaced_file
 from gc_net.inference.formats.base import Format, pixels
 
 

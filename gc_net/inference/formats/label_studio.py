@@ -11,7 +11,7 @@ import os
 import urllib.parse
 from xml.sax.saxutils import quoteattr
 
-from gc_net.inference.files import replaced_file
+from gc_net.atomic_files import replaced_file
 from gc_net.inference.formats.base import Format
 from gc_net.version import __version__
 

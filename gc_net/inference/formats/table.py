@@ -7,7 +7,7 @@ import csv
 import math
 import os
 
-from gc_net.inference.files import replaced_file
+from gc_net.atomic_files import replaced_file
 from gc_net.inference.formats.base import Format, pixels
 
 COLUMNS = (

@@ -3,7 +3,7 @@
 import json
 import os
 
-from gc_net.inference.files import replaced_file
+from gc_net.atomic_files import replaced_file
 from gc_net.inference.formats.base import FilePerImage
 
 

@@ -6,6 +6,8 @@ import os
 
 import keras
 
+from gc_net.atomic_files import replaced_file
+
 
 class CsvLog(keras.callbacks.Callback):
     """Write each epoch's logs as a row of a CSV file.
@@ -78,7 +80,5 @@ def _write(path, rows):
     for row in rows:
         # Nine digits are enough to tell any two float32 apart.
         writer.writerow({name: f"{value:.9g}" for name, value in row.items()})
-    temporary = f"{path}.{os.getpid()}.partial"
-    with open(temporary, "w", newline="", encoding="utf-8") as file:
+    with replaced_file(path) as file:
         file.write(text.getvalue())
-    os.replace(temporary, path)
