@@ -52,6 +52,20 @@ class BackgroundLoss(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
+class OverlapLoss(keras.losses.Loss):
+    """1 − 2·Σpg/(Σp² + Σg²) of each image: zero exactly where two soft masks are the same."""
+
+    def __init__(self, name="overlap", **kwargs):
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true, y_pred):
+        masks, predictions = ops.cast(y_true, "float32"), ops.cast(y_pred, "float32")
+        axes = tuple(range(1, len(masks.shape)))
+        total = ops.sum(ops.square(predictions) + ops.square(masks), axis=axes)
+        return 1.0 - 2.0 * ops.sum(masks * predictions, axis=axes) / total
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
 class DiceLoss(keras.losses.Loss):
     """1 − (2·Σpg + 1)/(Σp² + Σg² + 1) over the whole batch, as the authors train their generator.
 

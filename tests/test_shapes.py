@@ -322,3 +322,26 @@ def test_unknown_sampler_and_grid_are_refused():
         shapes.get("rectangle").sample(2, (0, 0), "gaussian")
     with pytest.raises(ValueError, match='"centers" or "corners"'):
         pixel_grid(4, 4, "edges")
+
+
+class TestFit:
+    @pytest.mark.parametrize("name", shapes.SHAPES.names)
+    @pytest.mark.parametrize(
+        "coefficients", [(0.4, 0.55, 0.5, 0.3, 0.6), (0.5, 0.4, 0.3, 0.6, -0.2)]
+    )
+    def test_a_mask_of_the_shape_itself_gives_its_box_back(self, name, coefficients):
+        shape = shapes.get(name)
+        given = np.array([coefficients[: shape.num_coefficients]], np.float32)
+        mask = np.asarray(shape.masks(given, 400, 400))[0, ..., 0]
+        fitted = shape.fit(mask)[None]
+        np.testing.assert_allclose(shape.boxes(fitted), shape.boxes(given), atol=0.004)
+        again = np.asarray(shape.masks(fitted, 400, 400))[0, ..., 0]
+        assert (again * mask).sum() / np.maximum(again, mask).sum() > 0.98
+
+    @pytest.mark.parametrize("name", shapes.SHAPES.names)
+    def test_a_single_pixel_gives_a_shape_of_about_a_pixel(self, name):
+        mask = np.zeros((20, 20), bool)
+        mask[4, 7] = True
+        fitted = shapes.get(name).fit(mask)
+        np.testing.assert_allclose(fitted[:2], [7.5 / 20, 4.5 / 20], atol=1e-6)
+        np.testing.assert_allclose(fitted[2:4], 1 / 20, rtol=0.2)

@@ -13,6 +13,7 @@ from gc_net.training.config import (
     NetworkConfig,
     RunOptions,
     TrainConfig,
+    WarmupConfig,
     is_section,
     plain_type,
 )
@@ -22,6 +23,7 @@ SECTIONS = {
     "network": NetworkConfig,
     "classifier": ClassifierConfig,
     "generator": GeneratorConfig,
+    "warmup": WarmupConfig,
     "detector": DetectorConfig,
 }
 
@@ -63,40 +65,40 @@ def read(settings, prefix="", **fixed):
     return settings(**{**values, **fixed})
 
 
-def define_stages(*stages):
+def define_stages(*stages, own=None):
     """Define the flags of a run: of data, network, run, and of the given stages.
 
-    Flags of several stages begin with the stage's name.
+    Flags of a stage begin with its name, but for those of the tool's `own`.
     """
     define(DataConfig)
     define(NetworkConfig)
     for stage in stages:
         skip = ("shape", "network", "seed") if stage == "generator" else ()
-        define(SECTIONS[stage], prefix=_prefix(stage, stages), skip=skip)
+        define(SECTIONS[stage], prefix="" if stage == own else f"{stage}_", skip=skip)
     define(TrainConfig)
     define(RunOptions)
 
 
-def read_stages(*stages):
+def read_stages(*stages, own=None):
     """Return the `TrainConfig` and the `RunOptions` that the flags of `define_stages` say."""
     sections = {"data": read(DataConfig), "network": read(NetworkConfig)}
     for stage in stages:
-        sections[stage] = read(SECTIONS[stage], _prefix(stage, stages))
+        sections[stage] = read(SECTIONS[stage], "" if stage == own else f"{stage}_")
     return read(TrainConfig, **sections), read(RunOptions)
 
 
-def run_stages(argv, sections, **arguments):
+def run_stages(argv, sections, own=None, **arguments):
     """Do what a training tool does: read the flags, call `chain.train`, put errors in one line.
 
     Args:
         argv: What `main` is given.
-        sections: The stages that `define_stages` was given.
+        sections, own: What `define_stages` was given.
         arguments: What else `chain.train` takes.
     """
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     try:
-        config, options = read_stages(*sections)
+        config, options = read_stages(*sections, own=own)
     except ValueError as error:
         raise app.UsageError(str(error)) from None
     from gc_net.datasets.base import DataError
@@ -107,7 +109,3 @@ def run_stages(argv, sections, **arguments):
         train(config, options, **arguments)
     except (RunError, DataError) as error:
         sys.exit(f"Error: {error}")
-
-
-def _prefix(stage, stages):
-    return f"{stage}_" if len(stages) > 1 else ""

@@ -15,7 +15,7 @@ from absl import app, flags
 from gc_net.evaluation.protocols import PROTOCOLS
 from tools import config_flags
 
-STAGES = ("classifier", "generator", "detector")
+STAGES = ("classifier", "generator", "warmup", "detector")
 
 FLAGS = flags.FLAGS
 config_flags.define_stages(*STAGES)

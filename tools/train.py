@@ -11,7 +11,7 @@ from absl import app, flags
 
 from tools import config_flags
 
-STAGES = ("classifier", "generator", "detector")
+STAGES = ("classifier", "generator", "warmup", "detector")
 
 config_flags.define_stages(*STAGES)
 flags.adopt_module_key_flags(config_flags)

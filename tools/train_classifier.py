@@ -9,12 +9,12 @@ from absl import app, flags
 
 from tools import config_flags
 
-config_flags.define_stages("classifier")
+config_flags.define_stages("classifier", own="classifier")
 flags.adopt_module_key_flags(config_flags)
 
 
 def main(argv):
-    config_flags.run_stages(argv, ["classifier"], stages=["classifier"])
+    config_flags.run_stages(argv, ["classifier"], own="classifier", stages=["classifier"])
 
 
 if __name__ == "__main__":

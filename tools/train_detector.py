@@ -11,7 +11,7 @@ from absl import app, flags
 
 from tools import config_flags
 
-config_flags.define_stages("detector")
+config_flags.define_stages("warmup", "detector", own="detector")
 flags.adopt_module_key_flags(config_flags)
 flags.DEFINE_string(
     "classifier_dir", None, "The run whose classifier to use, where it is not in work_dir."
@@ -22,8 +22,9 @@ flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and 
 def main(argv):
     config_flags.run_stages(
         argv,
-        ["detector"],
-        stages=["generator", "detector"],
+        ["warmup", "detector"],
+        own="detector",
+        stages=["generator", "warmup", "detector"],
         evaluate=flags.FLAGS.evaluate,
         classifier_dir=flags.FLAGS.classifier_dir or flags.FLAGS.work_dir,
     )

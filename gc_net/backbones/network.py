@@ -50,6 +50,25 @@ class Network(keras.Model):
     def call(self, images, training=False):
         return self.from_normalized(self.normalize(images), training=training)
 
+    def freeze_before(self, layer):
+        """Leave the trunk's layers before `layer` as they are in training.
+
+        Early layers see edges and colours, which differ little between datasets, but cost most of
+        the time, having the largest maps. Frozen layers also normalize with stored statistics.
+
+        Args:
+            layer: Name of a layer of the trunk, or what it begins with, e.g. a block's.
+        """
+        names = [each.name for each in self.trunk.layers]
+        first = next((at for at, name in enumerate(names) if name.startswith(layer)), None)
+        if first is None:
+            raise ValueError(
+                f"{self.backbone.name} has no layer whose name begins with {layer!r}. Its layers: "
+                f"{', '.join(names)}."
+            )
+        for frozen in self.trunk.layers[:first]:
+            frozen.trainable = False
+
     def get_config(self):
         return {
             "backbone": self.backbone.name,

@@ -19,7 +19,7 @@ from gc_net.evaluation.writing import write_json, write_text
 from gc_net.training import run as runs
 from gc_net.training.config import TrainConfig, plain_type
 
-_STAGES = ("classifier", "generator", "detector")
+_STAGES = ("classifier", "generator", "warmup", "detector")
 
 # Changes of settings by variant, named as the flags of tools.train.
 LOSSES = {

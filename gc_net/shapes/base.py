@@ -9,6 +9,7 @@ y down; the centre of pixel (i, j) lies at ((i + ½)/W, (j + ½)/H). Coefficient
 import abc
 import math
 
+import numpy as np
 from keras import ops
 
 from gc_net.shapes.frame import Frame
@@ -37,6 +38,8 @@ class Shape(abc.ABC):
     # decides to which side it applies (`reference` in `gc_net.shapes.samplers`).
     reference_ratio_deviation = 0.9
     reference_ratio_flips = True
+    # Variance of the unit figure along a full extent: 1/12 of a square, 1/16 of a disc.
+    figure_variance = 1 / 12
 
     @property
     def coefficient_names(self):
@@ -155,6 +158,28 @@ class Shape(abc.ABC):
     def outline(self, coefficients, num_points=64):
         """Return border points [..., P, 2] in relative coordinates; corners where it has some."""
         return self.frame_outline(self.frame(coefficients), num_points)
+
+    def fit(self, mask):
+        """Return the coefficients [n] of the shape that describes a binary mask [H, W].
+
+        An upright shape takes the mask's box; one that rotates the mask's centre, axes and
+        spread, i.e. its first and second moments. The mask must not be empty.
+        """
+        rows, columns = np.nonzero(mask)
+        height, width = mask.shape
+        if not self.rotates:
+            left, right = columns.min() / width, (columns.max() + 1) / width
+            top, bottom = rows.min() / height, (rows.max() + 1) / height
+            box = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
+            return np.array(box, "float32")
+        x, y = (columns + 0.5) / width, (rows + 0.5) / height
+        # A pixel is a square of its own, whose spread counts as well.
+        covariance = np.cov(x, y, bias=True) + np.diag([1 / width**2, 1 / height**2]) / 12
+        variances, axes = np.linalg.eigh(covariance)  # the longer axis last
+        longer, shorter = np.sqrt(variances[::-1] / self.figure_variance)
+        angle = math.atan2(axes[1, 1], axes[0, 1])
+        angle -= math.pi * math.ceil(angle / math.pi - 0.5)
+        return np.array([x.mean(), y.mean(), longer, shorter, angle], "float32")
 
     def sample(self, num_samples, seed, sampler="full"):
         """Draw coefficients [N, n] for training a learned generator.

@@ -12,6 +12,7 @@ class RotatedEllipse(Shape):
     name = "rotated_ellipse"
     rotates = True
     has_corners = False
+    figure_variance = 1 / 16
 
     def figure_level(self, alpha, beta):
         return 4.0 * (ops.square(alpha) + ops.square(beta)) - 1.0

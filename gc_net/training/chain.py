@@ -5,6 +5,7 @@ work_dir/
     classifier/               config.json, log.csv, tensorboard/, model/
     classifier_fold0/ …       the same, with cross-fitting
     generator/                config.json, log.csv, <shape>_<network>.npz
+    warmup/                   config.json, log.csv, tensorboard/, targets.npz, model/
     detector/                 config.json, log.csv, tensorboard/
     model/                    the result, see gc_net.saving
 """
@@ -17,7 +18,7 @@ import zlib
 import keras
 import numpy as np
 
-from gc_net import presets
+from gc_net import presets, shapes
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
 from gc_net.model import GCNet
@@ -26,13 +27,14 @@ from gc_net.training import classifier as classifier_stage
 from gc_net.training import detector as detector_stage
 from gc_net.training import devices, loop, run, watch
 from gc_net.training import generator as generator_stage
+from gc_net.training import warmup as warmup_stage
 from gc_net.training.config import ClassifierConfig
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
 from gc_net.training.folds import assign_folds, fold_batches
 from gc_net.training.run import RunError
 from gc_net.weights import save_weights_npz
 
-STAGES = ("classifier", "generator", "detector")
+STAGES = ("classifier", "generator", "warmup", "detector")
 
 
 def train(config, options, stages=STAGES, evaluate=False, classifier_dir=None):
@@ -117,7 +119,7 @@ class Chain:
             strategy = devices.make_strategy(self.options.devices)
             stack.enter_context(strategy.scope())
             devices.set_up(self.config.seed, self.config.mixed_precision, self.config.deterministic)
-            for stage in ("classifier", "detector"):
+            for stage in ("classifier", "warmup", "detector"):
                 devices.check_batch_size(stage, getattr(self.config, stage).batch_size)
             self.chief = devices.is_chief()
             if self.chief:
@@ -178,6 +180,7 @@ class Chain:
         )
         self._set_seed(name)
         classifier = classifier_stage.build_classifier(self.config, len(self.dataset.class_names))
+        self._freeze(classifier)
         settings = self.config.classifier
         if settings.recipe != "none":
             steps = self.data.num_steps(
@@ -254,22 +257,74 @@ class Chain:
             }
         )
 
+    def train_warmup(self):
+        """Warm up the detector, where the settings ask for it."""
+        if self.config.warmup.epochs:
+            self.detector(self.classifier())
+
+    def detector(self, classifier):
+        """Return the detector that the last stage starts from.
+
+        Args:
+            classifier: The trained `Classifier` of all images.
+        """
+        self._set_seed("detector")
+        settings = self.config.warmup
+        if not settings.epochs:
+            return detector_stage.build_detector(self.config, classifier)
+        folder = os.path.join(self.work_dir, "warmup")
+        model_dir = os.path.join(folder, "model")
+        # Of the detector's settings, only these matter before the last stage.
+        kept = ("shape", "head", "initialize")
+        detector_settings = {name: getattr(self.config.detector, name) for name in kept}
+        self._check(
+            folder,
+            {
+                **self._settings("data", "network", "classifier", "warmup"),
+                **self._classifier_run(),
+                "detector": detector_settings,
+            },
+        )
+        if self._is_done(model_dir):
+            return load_model(model_dir).model
+        shape = shapes.get(self.config.detector.shape)
+        self._announce("Warm-up")
+        targets = warmup_stage.find_targets(
+            self.config,
+            classifier,
+            self.data.split,
+            shape,
+            os.path.join(folder, warmup_stage.TARGETS_FILE),
+            write=self.chief,
+        )
+        detector = detector_stage.build_detector(self.config, classifier)
+        self._freeze(detector)
+        num_found = int(np.isfinite(targets[:, 0]).sum())
+        steps = self.data.num_steps(settings.batch_size, num_found)
+        model = warmup_stage.compiled_warmup(detector, self.config, settings.epochs * steps)
+
+        def batches(**position):
+            return warmup_stage.target_batches(self.data, targets, settings.batch_size, **position)
+
+        self._train(model, batches, settings.epochs, steps, folder)
+        self._save(folder, model_dir, detector)
+        return detector
+
     def train_detector(self):
         """Train the detector and write the model."""
         folder = os.path.join(self.work_dir, "detector")
-        settings = self._settings("data", "network", "classifier", "detector")
-        if self.classifier_dir is not None:
-            settings["classifier_run"] = trained_with(self.classifier_dir)
-        self._check(folder, settings)
+        settings = self._settings("data", "network", "classifier", "warmup", "detector")
+        self._check(folder, {**settings, **self._classifier_run()})
         if self._is_done(self.model_dir):
             return
         final = self.classifier()
         num_folds = self.config.classifier.num_folds
         judges = [self.classifier(fold) for fold in range(num_folds)] or [final]
         generator = self.generator()
+        detector = self.detector(final)
         self._announce("Detector")
         self._set_seed("detector")
-        detector = detector_stage.build_detector(self.config, final)
+        self._freeze(detector)
         model = detector_stage.compose(self.config, detector, generator, judges)
         settings = self.config.detector
         if num_folds:
@@ -348,6 +403,16 @@ class Chain:
             self.options.log_corloc,
             self.cache_dir,
         )
+
+    def _freeze(self, network):
+        if self.config.network.train_from:
+            network.freeze_before(self.config.network.train_from)
+
+    def _classifier_run(self):
+        """Return what says which other run the classifiers come from, where they do."""
+        if self.classifier_dir is None:
+            return {}
+        return {"classifier_run": trained_with(self.classifier_dir)}
 
     def _settings(self, *sections):
         """Return the settings that the result of a stage depends on."""

@@ -128,10 +128,13 @@ class NetworkConfig(Settings):
     Attributes:
         backbone: Network of classifier and detector.
         weights: Where both start from: imagenet, none, or a weights file.
+        train_from: First layer of the trunk that is trained, or what its name begins with, e.g.
+            block4a; earlier ones stay as they are, which saves time. None trains all.
     """
 
     backbone: str = setting("efficientnet_lite0", BACKBONES.names)
     weights: str = "imagenet"
+    train_from: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,6 +209,33 @@ class GeneratorConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class WarmupConfig(Settings):
+    """How the detector is warmed up, before what the classifier says counts; not in the paper.
+
+    Deep descriptor transforming finds roughly where the objects of the training images are, from
+    ImageNet weights and without labels, and the detector first learns to place shapes there.
+
+    Attributes:
+        epochs: Passes over the training images; 0 for no warm-up, as in the paper.
+        batch_size: Images a step, over all devices together.
+        learning_rate: Base rate of Adam; it falls to zero along a cosine.
+        head_multiplier: Factor on the rate of the head's layers.
+        descriptors: Weights that describe the images: the backbone's, which know no class of
+            this dataset, or the trained classifier's.
+        descriptor_size: Side of the square images that are described.
+        descriptor_images: Most images that the transform is fitted on.
+    """
+
+    epochs: int = setting(0, low=0)
+    batch_size: int = setting(32, low=1)
+    learning_rate: float = setting(3e-4, low=0.0)
+    head_multiplier: float = setting(3.0, low=0.0)
+    descriptors: str = setting("backbone", ("backbone", "classifier"))
+    descriptor_size: int = setting(224, low=32)
+    descriptor_images: int = setting(1000, low=1)
+
+
+@dataclasses.dataclass(frozen=True)
 class DetectorConfig(Settings):
     """How the detector is trained.
 
@@ -260,6 +290,7 @@ class TrainConfig(Settings):
         network: The network of classifier and detector.
         classifier: The first stage.
         generator: The second stage; its shape and network are the detector's.
+        warmup: A stage before the third, off by default.
         detector: The third stage.
         seed: Seed of initial weights, data order, crops, masks and dropout.
         mixed_precision: Compute in 16 bits where it is safe: float16 on GPUs, bfloat16 elsewhere.
@@ -270,6 +301,7 @@ class TrainConfig(Settings):
     network: NetworkConfig = NetworkConfig()
     classifier: ClassifierConfig = ClassifierConfig()
     generator: GeneratorConfig = GeneratorConfig()
+    warmup: WarmupConfig = WarmupConfig()
     detector: DetectorConfig = DetectorConfig()
     seed: int = setting(0, low=0)
     mixed_precision: bool = False

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 from gc_net.backbones.layers import outputs, pooled_head
+from gc_net.descriptors import Transform
 from gc_net.evaluation import baselines, protocols
-from gc_net.evaluation.baselines import ddt
 from gc_net.evaluation.baselines.base import Forward, Unsuitable
 from gc_net.evaluation.baselines.constant import Constant, centred
 from gc_net.weights import save_weights_npz
@@ -146,7 +146,9 @@ class TestDDT:
 
     def test_is_the_first_principal_component(self):
         values = self.descriptors()
-        mean, direction = ddt.fit(lambda images: images, np.split(values, 4))
+        transform = Transform(lambda images: images)
+        transform.fit(np.split(values, 4))
+        mean, direction = transform.mean, transform.direction
         flat = values.reshape(-1, 5)
         np.testing.assert_allclose(mean, flat.mean(axis=0), rtol=1e-5)
         expected = np.linalg.svd(flat - flat.mean(axis=0), full_matrices=False)[2][0]
@@ -156,7 +158,8 @@ class TestDDT:
     def test_is_positive_on_the_object_whichever_way_descriptors_point(self, sign):
         values = sign * self.descriptors()
         baseline = baselines.get("ddt")
-        baseline._mean, baseline._direction = ddt.fit(lambda images: images, [values])
+        baseline._transform = Transform(lambda images: images)
+        baseline._transform.fit([values])
         maps = baseline.maps(Forward(None, tf.constant(values, tf.float32), None, None)).numpy()
         inside = np.zeros((7, 7), bool)
         inside[2:5, 2:5] = True
@@ -164,7 +167,7 @@ class TestDDT:
 
     def test_needs_training_images(self):
         with pytest.raises(Unsuitable, match="no training image"):
-            ddt.fit(lambda images: images, [])
+            baselines.get("ddt").prepare(tiny_model().classifier, lambda: [])
 
     def test_with_imagenet_weights_equals_that_of_a_classifier_which_has_them(
         self, monkeypatch, tmp_path

@@ -1,0 +1,133 @@
+"""The warm-up: its targets, where windows put them, and that the detector learns them."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from gc_net import shapes
+from gc_net.datasets import transforms
+from gc_net.detector import Detector
+from gc_net.saving import load_model
+from gc_net.training import chain as chains
+from gc_net.training import warmup
+from gc_net.training.callbacks import read_log
+from gc_net.training.chain import Chain
+from gc_net.training.config import WarmupConfig
+from gc_net.training.run import RunError
+from tests.training.samples import assert_same_weights, small_config, small_options
+
+SETTINGS = WarmupConfig(epochs=3, batch_size=6, descriptors="classifier", descriptor_size=64)
+
+
+def config(shape="rotated_ellipse", **changes):
+    settings = dataclasses.replace(SETTINGS, **changes)
+    return dataclasses.replace(small_config(detector={"shape": shape}), warmup=settings)
+
+
+@pytest.mark.parametrize("shape", shapes.SHAPES.names)
+@pytest.mark.parametrize("flip", [0, 1])
+def test_a_shape_is_put_where_the_window_shows_it(shape, flip):
+    shape = shapes.get(shape)
+    coefficients = np.array([[0.45, 0.55, 0.4, 0.25, 0.5]], np.float32)
+    coefficients = coefficients[:, : shape.num_coefficients]
+    resize_size, image_size, top, left = 160, 100, 40, 25
+    whole = np.asarray(shape.masks(coefficients, resize_size, resize_size))[0]
+    seen = transforms.take(
+        np.repeat(whole, 3, axis=-1).astype(np.uint8),
+        transforms.Window(top, left, bool(flip)),
+        image_size,
+    )[..., 0]
+    placed = warmup.in_windows(coefficients, [[top, left, flip]], resize_size, image_size)
+    drawn = np.asarray(shape.masks(placed, image_size, image_size))[0, ..., 0]
+    # Pixels whose centre lies on the border may fall to either side.
+    assert np.mean(drawn != seen) < 2e-3
+    assert seen.any()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    work_dir = tmp_path_factory.mktemp("warmup")
+    chains.train(config(), small_options(work_dir))
+    return work_dir
+
+
+def test_the_warm_up_is_a_stage_with_a_log_targets_and_a_detector(finished):
+    assert len(read_log(finished / "warmup" / "log.csv")) == SETTINGS.epochs
+    with np.load(finished / "warmup" / "targets.npz", allow_pickle=False) as file:
+        targets = file["coefficients"]
+    assert targets.shape == (26, 5)
+    found = targets[np.isfinite(targets[:, 0])]
+    assert len(found) and (found[:, :2] > 0).all() and (found[:, :2] < 1).all()
+    assert isinstance(load_model(finished / "warmup" / "model").model, Detector)
+    assert not list(finished.glob("**/checkpoints"))
+
+
+def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkeypatch):
+    started = []
+
+    def remember(model, *args, folder, **kwargs):
+        if folder.endswith("detector"):
+            started.append([np.array(weight) for weight in model.detector.get_weights()])
+
+    with Chain(config(), small_options(finished)) as chain:
+        warm = chain.detector(chain.classifier())
+        monkeypatch.setattr(chains.loop, "train", remember)
+        is_done = chain._is_done
+        monkeypatch.setattr(
+            chain, "_is_done", lambda folder: folder != chain.model_dir and is_done(folder)
+        )
+        monkeypatch.setattr(chain, "_save", lambda *args: None)
+        chain.train_detector()
+    for before, after in zip(warm.get_weights(), started[0], strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(finished, tmp_path, monkeypatch):
+    class Stopped(Exception):
+        pass
+
+    steps = []
+
+    def stopping(model):
+        take_step = original(model)
+
+        def step(iterator):
+            steps.append(model.name)
+            if steps.count("warmup") == 6:
+                raise Stopped
+            return take_step(iterator)
+
+        return step
+
+    original = chains.loop.distributed_step
+    with monkeypatch.context() as patch:
+        patch.setattr(chains.loop, "distributed_step", stopping)
+        with pytest.raises(Stopped):
+            chains.train(config(), small_options(tmp_path))
+    chains.train(config(), small_options(tmp_path))
+    assert_same_weights(tmp_path / "warmup" / "model", finished / "warmup" / "model")
+
+
+@pytest.mark.parametrize("shape", shapes.SHAPES.names)
+def test_a_detector_learns_the_shapes_it_is_given(shape):
+    keras.utils.set_random_seed(0)
+    rng = np.random.default_rng(0)
+    shape = shapes.get(shape)
+    centers = rng.uniform(0.3, 0.7, (32, 2)).astype(np.float32)
+    targets = np.concatenate([centers, np.tile([0.5, 0.3, 0.0], (32, 1))], axis=1)
+    targets = targets[:, : shape.num_coefficients].astype(np.float32)
+    images = 255 * np.repeat(np.asarray(shape.masks(targets, 32, 32)), 3, axis=-1)
+    detector = Detector("tiny", shape.num_coefficients, 32, head="position", weights=None)
+    model = warmup.Warmup(detector, shape.name)
+    model.compile(keras.optimizers.Adam(3e-3), loss=warmup.OverlapLoss())
+    history = model.fit(images, targets, epochs=20, batch_size=16, verbose=0).history["loss"]
+    assert history[-1] < 0.5 * history[0]
+    # The generator that draws both shapes has nothing to learn.
+    assert not model.generator.trainable_weights
+
+
+def test_a_backbone_without_weights_cannot_describe(tmp_path):
+    with pytest.raises(RunError, match="--warmup_descriptors=classifier"):
+        chains.train(config(descriptors="backbone"), small_options(tmp_path))
