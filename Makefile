@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 export TF_CPP_MIN_LOG_LEVEL ?= 2
 export PYTHONUNBUFFERED = 1
 
-.PHONY: demo test test-slow lint clean
+.PHONY: demo test test-slow test-faults lint clean
 
 $(VENV)/.ready: requirements.txt requirements-dev.txt setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -28,6 +28,10 @@ test: lint
 
 test-slow: $(VENV)/.ready
 	$(BIN)/python -m pytest -m slow
+
+# Killed processes, full disks, damaged files and mutated input, in their long form.
+test-faults: $(VENV)/.ready
+	GC_NET_FAULTS=long $(BIN)/python -m pytest -s tests/faults
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache

@@ -26,7 +26,10 @@ def new_version(folder, version=None):
 
     Raises:
         FileExistsError: If the version exists.
+        OSError: If it cannot be written.
     """
+    from tensorflow.errors import OpError
+
     os.makedirs(folder, exist_ok=True)
     version = next_version(folder) if version is None else version
     final = os.path.join(folder, str(version))
@@ -36,8 +39,11 @@ def new_version(folder, version=None):
         yield temporary, final
         _refuse(final)
         os.rename(temporary, final)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OpError):
+            # TensorFlow writes by itself and has errors of its own for a full disk.
+            raise OSError(f"{final} could not be written: {error.message}") from error
         raise
 
 
