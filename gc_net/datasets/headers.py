@@ -159,7 +159,8 @@ def _tiff_fields(data):
     for _ in range(min(count, 4096)):
         tag, type_code = _unpack(order + "HH", data, position)
         if type_code in types:
-            (fields[tag],) = _unpack(order + types[type_code], data, position + value_at)
+            (value,) = _unpack(order + types[type_code], data, position + value_at)
+            fields.setdefault(tag, value)  # of a tag that is repeated, libtiff takes the first
         position += entry_size
     return fields
 

@@ -19,6 +19,8 @@ IMAGE_EXTENSIONS = frozenset(
 )
 # Larger images are refused before they are decoded; three bytes a pixel make this 0.5 GB.
 MAX_PIXELS = 178_956_970
+# More than any image of so many pixels needs, even uncompressed in 16 bits with transparency.
+MAX_FILE_BYTES = 2 * 10**9
 # Raised whenever the same file may come out as other pixels than before; caches are keyed by it.
 DECODER_VERSION = f"1-opencv-{cv2.__version__}"
 
@@ -26,6 +28,10 @@ DECODER_VERSION = f"1-opencv-{cv2.__version__}"
 # is still an average over whole areas.
 _REDUCTION_MARGIN = 2
 _ALPHA_BACKGROUND = 255
+_BLOCK_PIXELS = 1 << 20
+# A progressive JPEG goes over its image again and again; 10 times is usual. Few bytes could ask for
+# thousands of times, so the work is bounded by that of this many for the largest image.
+_MAX_LARGEST_SCANS = 16
 
 if "OPENCV_LOG_LEVEL" not in os.environ:
     # An unreadable file is reported once, by `ImageError`, and not by OpenCV on stderr as well.
@@ -63,9 +69,8 @@ def decode_image(data, target=None):
 def decode_with_size(data, target=None):
     """Return `decode_image(data, target)` and the (height, width) the upright image has in full."""
     header = _checked_header(data)
-    if header.kind == "JPEG" and data.rfind(b"\xff\xd9", header.body) < 0:
-        # Some versions of OpenCV fill what is missing with grey and say nothing.
-        raise ImageError("truncated: the JPEG's data end before its end marker")
+    if header.kind == "JPEG":
+        _check_jpeg(data, header)
     reduction = _reduction(header, target)
     image = _to_rgb(_decode(data, header, reduction), header.kind)
     expected = (-(-header.stored_height // reduction), -(-header.stored_width // reduction))
@@ -102,9 +107,13 @@ def read_bytes(path):
     """Return the content of a file; raise `ImageError` where it cannot be opened."""
     try:
         # Not open().read(): each of its many system calls hands the interpreter to another thread.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        # Not to wait for a pipe's other end: a pipe counts as an empty file.
+        flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(path, os.O_RDONLY | flags)
         try:
             size = os.fstat(descriptor).st_size
+            if size > MAX_FILE_BYTES:
+                raise ImageError(f"too large: {size:,} bytes, the limit is {MAX_FILE_BYTES:,}")
             data = os.read(descriptor, size)
             while len(data) < size and (more := os.read(descriptor, size - len(data))):
                 data += more
@@ -159,6 +168,15 @@ def _checked_header(data):
     return header
 
 
+def _check_jpeg(data, header):
+    if data.rfind(b"\xff\xd9", header.body) < 0:
+        # Some versions of OpenCV fill what is missing with grey and say nothing.
+        raise ImageError("truncated: the JPEG's data end before its end marker")
+    scans = data.count(b"\xff\xda", header.body)
+    if scans * header.stored_height * header.stored_width > _MAX_LARGEST_SCANS * MAX_PIXELS:
+        raise ImageError(f"damaged or made to keep one busy: a JPEG of {scans:,} scans")
+
+
 def _reduction(header, target):
     if target is None or header.kind != "JPEG":
         return 1
@@ -184,18 +202,28 @@ def _decode(data, header, reduction):
 def _to_rgb(image, kind):
     if kind == "JPEG":
         return image
-    if image.dtype == np.uint16:
-        image = ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    elif image.dtype != np.uint8:
+    if image.dtype not in (np.uint8, np.uint16):
         raise ImageError(f"its pixels are {image.dtype}; expected 8 or 16 bits a channel")
     channels = 1 if image.ndim == 2 else image.shape[2]
+    if channels not in (1, 3, 4):
+        raise ImageError(f"it has {channels} channels; expected 1, 3 or 4")
+    height, width = image.shape[:2]
+    rgb = np.empty((height, width, 3), np.uint8)
+    # Some rows at a time: what is computed with in between takes four times the image's memory.
+    rows = max(1, _BLOCK_PIXELS // width)
+    for start in range(0, height, rows):
+        rgb[start : start + rows] = _rows_to_rgb(image[start : start + rows], channels, kind)
+    return rgb
+
+
+def _rows_to_rgb(image, channels, kind):
+    if image.dtype == np.uint16:
+        image = ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if channels == 1:
         return cv2.cvtColor(image, cv2.COLOR_GRAY2RGB)
     if channels == 3:
         return cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
-    if channels == 4:
-        return _over_background(cv2.cvtColor(image, cv2.COLOR_BGRA2RGBA), kind == "TIFF")
-    raise ImageError(f"it has {channels} channels; expected 1, 3 or 4")
+    return _over_background(cv2.cvtColor(image, cv2.COLOR_BGRA2RGBA), kind == "TIFF")
 
 
 def _over_background(image, premultiplied):

@@ -1,5 +1,7 @@
 """Every kind of image file that real folders hold, and every way in which one can be broken."""
 
+import os
+import struct
 import subprocess
 import sys
 
@@ -182,6 +184,49 @@ def test_the_bomb_is_refused_from_a_few_kilobytes_in_no_time_and_memory():
     )
     done = subprocess.run([sys.executable, "-c", script], input=bomb, capture_output=True)
     assert int(done.stdout) < 20_000  # kilobytes; the pixels would be 1.2 GB
+
+
+def test_a_jpeg_of_very_many_scans_is_refused_in_no_time(monkeypatch):
+    data = encoded.jpeg(encoded.photo(64, 64), progressive=True)
+    images.decode_image(data)
+    start = data.rindex(b"\xff\xda")
+    last = data[start:-2]
+    bomb = data[:-2] + 300 * last + data[-2:]
+    monkeypatch.setattr(images, "MAX_PIXELS", 64 * 64)
+    with pytest.raises(ImageError, match=r"a JPEG of 3\d\d scans"):
+        images.decode_image(bomb)
+
+
+def test_of_a_repeated_tiff_tag_the_first_counts_as_for_the_decoder():
+    grey = (np.arange(6 * 9).reshape(6, 9) * 4).astype(np.uint8)
+    data = bytearray(encoded.tiff(grey))
+    entries = int.from_bytes(data[4:8], "little") + 2
+    repeated = bytes(data[entries : entries + 4]) + struct.pack("<II", 1, 20_000)
+    for place in range(entries, len(data) - 4, 12):  # the resolution's unit is free to be lost
+        if data[place : place + 2] == struct.pack("<H", 274):
+            data[place : place + 12] = repeated
+    assert images.read_header(bytes(data)).size == (6, 9)
+    assert images.decode_image(bytes(data)).shape == (6, 9, 3)
+
+
+def test_a_pipe_is_an_empty_file_and_a_huge_file_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with pytest.raises(ImageError, match="empty"):
+        images.read_image(tmp_path / "pipe.jpg")
+    with open(tmp_path / "huge.jpg", "wb") as file:
+        file.truncate(10**12)  # a hole that takes no space
+    with pytest.raises(ImageError, match="too large: 1,000,000,000,000 bytes"):
+        images.read_image(tmp_path / "huge.jpg")
+
+
+@pytest.mark.parametrize("channels, dtype", [(4, np.uint8), (4, np.uint16), (1, np.uint16)])
+def test_images_of_many_rows_come_out_as_in_one_piece(channels, dtype, monkeypatch):
+    image = encoded.photo(61, 33)
+    image = image[..., 0] if channels == 1 else np.dstack([image, image[..., ::-1][..., 0]])
+    data = encoded.encode(".png", image.astype(dtype) * (257 if dtype == np.uint16 else 1))
+    whole = images.decode_image(data)
+    monkeypatch.setattr(images, "_BLOCK_PIXELS", 33 * 7)
+    np.testing.assert_array_equal(images.decode_image(data), whole)
 
 
 def test_the_pixel_limit_can_be_moved(monkeypatch):
