@@ -67,13 +67,14 @@ def test_dataset_options_become_numbers_where_they_are_numbers():
 
 def flags_of(tool, *arguments):
     """Return what a training tool makes of its flags, or what it says when it refuses them."""
-    stages = "tool.STAGES" if tool == "train" else repr([tool.removeprefix("train_")])
+    own = tool.removeprefix("train_")
+    stages = "*tool.STAGES" if tool == "train" else f"{own!r}, own={own!r}"
     code = f"""
 import sys
 from absl import flags
 from tools import config_flags, {tool} as tool
 flags.FLAGS(sys.argv)
-print(*config_flags.read_stages(*{stages}), sep=chr(10))
+print(*config_flags.read_stages({stages}), sep=chr(10))
 assert "tensorflow" not in sys.modules and "keras" not in sys.modules
 """
     process = subprocess.run(
