@@ -15,7 +15,12 @@ flags.DEFINE_string("name", "model", "Name to serve it under.")
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; by default this machine only.")
 flags.DEFINE_integer("port", 8600, "Port to listen on.", lower_bound=0, upper_bound=65535)
 flags.DEFINE_integer("max_megabytes", 32, "Largest request.", lower_bound=1)
-flags.DEFINE_integer("max_megapixels", 50, "Largest image.", lower_bound=1)
+flags.DEFINE_integer(
+    "max_megapixels", 50, "Largest image, or images of one request together.", lower_bound=1
+)
+flags.DEFINE_list(
+    "allowed_hosts", [], "Names the server goes by, besides localhost and its address in numbers."
+)
 
 
 def main(argv):
@@ -34,6 +39,7 @@ def main(argv):
             port=FLAGS.port,
             max_bytes=FLAGS.max_megabytes * 2**20,
             max_pixels=FLAGS.max_megapixels * 10**6,
+            allowed_hosts=FLAGS.allowed_hosts,
         )
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)

@@ -14,14 +14,18 @@ from werkzeug.exceptions import (
 )
 from werkzeug.wrappers import Request, Response
 
+from gc_net.serving.origins import check_origin
 from gc_net.serving.rest import RequestError
 
 _log = logging.getLogger("gc_net")
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-        "img-src blob: data:; connect-src *"
+        "img-src blob: data:; connect-src *; "
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
     ),
 }
 
@@ -35,12 +39,14 @@ class DemoApp:
         name: Name the model is served under.
         model: A `RestModel`.
         max_bytes: Largest request.
+        allowed_hosts: Names the server goes by, besides addresses in numbers and `localhost`.
     """
 
-    def __init__(self, name, model, max_bytes):
+    def __init__(self, name, model, max_bytes, allowed_hosts=()):
         self.name = name
         self.model = model
         self.max_bytes = max_bytes
+        self.allowed_hosts = tuple(host.lower() for host in allowed_hosts)
         page = importlib.resources.files("gc_net.serving").joinpath("demo.html")
         self._page = page.read_text("utf-8").replace("{{model}}", html.escape(name, quote=True))
 
@@ -48,6 +54,7 @@ class DemoApp:
         request = Request(environ)
         request.max_content_length = self.max_bytes
         try:
+            check_origin(request, self.allowed_hosts)
             response = self._answer(request)
         except HTTPException as error:
             response = _json({"error": error.description}, error.code)

@@ -20,7 +20,8 @@ class RestModel:
 
     Args:
         module: A `gc_net.export.signatures.ServingModule`, or another object with `signatures()`.
-        max_pixels: Encoded images with more are refused before they are decoded.
+        max_pixels: Encoded images that have more, those of one request together, are refused before
+            any is decoded.
     """
 
     def __init__(self, module, max_pixels):
@@ -70,7 +71,7 @@ class RestModel:
         if not isinstance(values, list) or not values:
             raise RequestError(f"Expected a list of `{spec.name}` with one entry an image.")
         if spec.dtype == tf.string:
-            return tf.constant([self._file(index, value) for index, value in enumerate(values)])
+            return tf.constant(self._files(values))
         try:
             array = np.array(values, np.float32)
         except (ValueError, TypeError):
@@ -83,7 +84,21 @@ class RestModel:
             raise RequestError(f"`{spec.name}` holds values that are not finite.")
         return tf.cast(np.clip(array, 0, 255), spec.dtype)
 
+    def _files(self, values):
+        files, pixels = [], 0
+        for index, value in enumerate(values):
+            data, (height, width) = self._file(index, value)
+            pixels += height * width
+            if pixels > self.max_pixels:
+                raise RequestError(
+                    f"Image {index}: {width} × {height} pixels, {pixels:,} with those before it, "
+                    f"more than {self.max_pixels:,}."
+                )
+            files.append(data)
+        return files
+
     def _file(self, index, value):
+        """Return one image's bytes and its (height, width)."""
         if not isinstance(value, dict) or not isinstance(value.get("b64"), str):
             raise RequestError(f'Image {index}: expected {{"b64": "..."}}, a file in base64.')
         try:
@@ -91,14 +106,9 @@ class RestModel:
         except (binascii.Error, ValueError) as error:
             raise RequestError(f"Image {index}: not base64: {error}") from None
         try:
-            height, width = read_header(data).size
+            return data, read_header(data).size
         except ImageError as error:
             raise RequestError(f"Image {index}: {error}") from None
-        if height * width > self.max_pixels:
-            raise RequestError(
-                f"Image {index}: {width} × {height} pixels, more than {self.max_pixels:,}."
-            )
-        return data
 
 
 def _unwrapped(values, name):

@@ -1,7 +1,9 @@
 import base64
+import contextlib
 import json
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import werkzeug.test
 from gc_net.inference.localizer import load
 from gc_net.saving import save_model
 from gc_net.serving import Client
-from gc_net.serving.run_demo import make_app
+from gc_net.serving.run_demo import make_app, make_server
 from tests.inference.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import running
 
@@ -33,6 +35,19 @@ def app(model_dir):
 @pytest.fixture(scope="module")
 def browser(app):
     return werkzeug.test.Client(app)
+
+
+@contextlib.contextmanager
+def waitress_running(app):
+    """Serve as `tools.demo_server` does."""
+    server = make_server(app, "127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}"
+    finally:
+        server.close()
+        thread.join(10)
 
 
 def b64(data):
@@ -110,6 +125,67 @@ def test_other_paths_methods_and_sizes_get_their_status(browser):
     page = browser.get("/")
     assert page.status_code == 200 and 'content="birds"' in page.text
     assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+
+
+FOREIGN = {
+    "a host name redirected here": {"Host": "evil.example:8600"},
+    "no host name": {"Host": ""},
+    "half an address": {"Host": "[::1"},
+    "a page elsewhere": {"Origin": "https://evil.example"},
+    "the same machine, another port": {"Origin": "http://localhost:9999"},
+    "a sandboxed frame": {"Origin": "null"},
+    "a page elsewhere, by its mark": {"Sec-Fetch-Site": "cross-site"},
+    "a sibling domain": {"Sec-Fetch-Site": "same-site"},
+}
+
+
+@pytest.mark.parametrize("page", FOREIGN)
+def test_pages_of_other_hosts_are_refused_before_anything_is_read(app, page, monkeypatch):
+    monkeypatch.setattr(app.model, "predict", lambda body: pytest.fail("was answered"))
+    answer = werkzeug.test.Client(app).post(PREDICT, data=b"{}", headers=FOREIGN[page])
+    assert answer.status_code == 403
+    assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+OWN = {
+    "the page itself": {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"},
+    "in numbers": {"Host": "192.168.1.5:8600", "Origin": "http://192.168.1.5:8600"},
+    "in longer numbers": {"Host": "[::1]:8600", "Origin": "http://[::1]:8600"},
+    "behind a proxy with a certificate": {"Host": "localhost", "Origin": "https://localhost"},
+    "by a name that is allowed": {"Host": "Demo.example", "Origin": "https://demo.example"},
+    "no browser": {},
+}
+
+
+@pytest.mark.parametrize("page", OWN)
+def test_the_own_page_and_other_programs_are_answered(app, page, monkeypatch):
+    monkeypatch.setattr(app.model, "predict", lambda body: b"{}")
+    monkeypatch.setattr(app, "allowed_hosts", ("demo.example",))
+    browser = werkzeug.test.Client(app)
+    assert browser.post(PREDICT, data=b"{}", headers=OWN[page]).status_code == 200
+    page = browser.get("/", headers={"Sec-Fetch-Site": "cross-site"})  # a link that was followed
+    assert page.status_code == 200 and "frame-ancestors 'none'" in str(page.headers)
+
+
+def test_many_images_may_not_have_more_pixels_together_than_one(browser):
+    files = [b64(encode(noise(60, 60, seed))) for seed in range(3)]
+    answers = [
+        browser.post(PREDICT, json={"signature_name": "serve_bytes", "inputs": files[:number]})
+        for number in (2, 3)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 400]
+    assert "10,800 with those before it" in answers[1].json["error"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_an_upload_beyond_the_limit_is_cut_off_by_the_server_that_is_run(app, chunked):
+    with waitress_running(app) as address:
+        body = iter([b" " * 50_000] * 60) if chunked else b" " * 3_000_000
+        try:
+            answer = requests.post(f"{address}{PREDICT}", data=body, timeout=30)
+        except requests.ConnectionError:
+            return  # closed while it was still being sent, which is as good
+        assert answer.status_code == 413
 
 
 def test_a_failure_inside_is_not_shown(app, browser, monkeypatch):
