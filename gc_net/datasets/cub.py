@@ -12,11 +12,11 @@ Ids may have gaps, as they do in a partial copy.
 """
 
 import dataclasses
-import math
 import os
 
 import numpy as np
 
+from gc_net.datasets.annotations.record import make_box
 from gc_net.datasets.base import DataError, Dataset
 from gc_net.datasets.files import (
     check_split_name,
@@ -214,7 +214,7 @@ def _flag(text):
 
 def _box(text):
     numbers = [float(number) for number in text.split()]
-    if len(numbers) != 4 or not all(map(math.isfinite, numbers)) or min(numbers[2:]) <= 0:
+    if len(numbers) != 4 or not min(numbers[2:]) > 0:
         raise ValueError("expected x, y and a positive width and height")
     x, y, width, height = numbers
-    return x, y, x + width, y + height
+    return make_box("x y width height", x, y, x + width, y + height)

@@ -102,7 +102,7 @@ def test_an_inconsistent_list_is_an_error_that_says_where(copy, name, old, new, 
 
 
 @pytest.mark.parametrize(
-    "box", ["1 2 3", "1 2 0 4", "1 2 3 -4", "1 nan 3 4", "1 2 inf 4", "a b c d"]
+    "box", ["1 2 3", "1 2 0 4", "1 2 3 -4", "1 nan 3 4", "1 2 inf 4", "1 2 1e39 4", "a b c d"]
 )
 def test_a_malformed_box_is_an_error_that_says_where(copy, box):
     replace(copy, "bounding_boxes.txt", "2 3 4 5", box)

@@ -19,23 +19,19 @@ def read(path):
         place = f"{path}, annotations[{number}]"
         if annotation.get("iscrowd"):
             continue
-        image_id = annotation.get("image_id")
-        # A list or an object, which a damaged file may have here, is no key.
-        if not isinstance(image_id, (int, str)) or image_id not in files:
-            raise DataError(f"{place}: the image_id {image_id!r} is not among the images.")
-        category = annotation.get("category_id")
-        if names is not None and category not in names:
-            raise DataError(f"{place}: the category_id {category!r} is not among the categories.")
+        file = _looked_up(place, annotation, "image_id", files, "images")
+        label = None
+        if names is not None:
+            label = _looked_up(place, annotation, "category_id", names, "categories")
         box = annotation.get("bbox")
         if not isinstance(box, list) or len(box) != 4:
-            raise DataError(f"{place}: expected bbox = [x, y, width, height], found {box!r}.")
+            raise DataError(f"{place}: expected bbox = [x, y, width, height], found {box!r:.200}.")
         try:
             x, y, width, height = map(float, box)
-        except (TypeError, ValueError):
-            raise DataError(f"{place}: expected four numbers, found {box!r}.") from None
-        label = None if names is None else names[category]
+        except (TypeError, ValueError, OverflowError):
+            raise DataError(f"{place}: expected four numbers, found {box!r:.200}.") from None
         box_xyxy = make_box(place, x, y, x + width, y + height)
-        records.append(Record(place, (files[image_id],), box_xyxy, label))
+        records.append(Record(place, (file,), box_xyxy, label))
     return records
 
 
@@ -64,6 +60,15 @@ def _by_id(path, content, key, field):
             raise DataError(f"{place}: the id {identity!r} is there a second time.")
         values[identity] = value
     return values
+
+
+def _looked_up(place, annotation, field, values, where):
+    """Return the entry of `values` that a field of an annotation names."""
+    identity = annotation.get(field)
+    # A list or an object, which a damaged file may have here, is no key.
+    if not isinstance(identity, int | str) or identity not in values:
+        raise DataError(f"{place}: the {field} {identity!r:.200} is not among the {where}.")
+    return values[identity]
 
 
 def _entries(path, content, key):
