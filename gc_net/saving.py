@@ -61,12 +61,13 @@ def load_model(folder):
     """Return the `SavedModel` in `folder`."""
     import keras
 
-    # Importing registers the classes that a model file may name; nothing else can be built.
+    # Importing registers the classes that a model file may name.
+    import gc_net.backbones.network
     import gc_net.classifier
     import gc_net.detector
     import gc_net.generators.learned
     import gc_net.generators.model
-    import gc_net.model  # noqa: F401
+    import gc_net.model
 
     path = os.path.join(folder, MODEL_FILE)
     try:
@@ -84,6 +85,14 @@ def load_model(folder):
             f"{path!r} does not describe a model of this package. Expected a file of "
             "`gc_net.saving.save_model`, with model, class_names and info."
         )
-    model = keras.saving.deserialize_keras_object(record["model"], safe_mode=True)
+    try:
+        # Safe mode builds what is registered and nothing else: no code comes with a model.
+        model = keras.saving.deserialize_keras_object(record["model"], safe_mode=True)
+    except Exception as error:  # whatever a constructor says of arguments that make no sense
+        raise ValueError(f"{path!r} describes a model that cannot be built: {error}") from error
+    if not isinstance(model, gc_net.model.GCNet | gc_net.backbones.network.Network):
+        raise ValueError(
+            f"{path!r} describes a {type(model).__name__}, not a model of this package."
+        )
     load_weights_npz(os.path.join(folder, WEIGHTS_FILE), model)
     return SavedModel(model, tuple(record["class_names"]), record["info"])
