@@ -8,6 +8,8 @@ import time
 
 import keras
 
+from gc_net import datasets
+from gc_net.benchmarks.rounds import conditions, table
 from gc_net.datasets.base import DataError
 from gc_net.datasets.cache import ImageCache
 from gc_net.datasets.pipeline import training_batches
@@ -36,6 +38,29 @@ class Measurement:
     images_per_second: float
     ratio: float
     cpu_ms: float
+
+
+def report(
+    *,
+    dataset="folder",
+    data_dir=None,
+    image_sizes=(128, 224),
+    batch_size=32,
+    num_images=2000,
+    rounds=5,
+):
+    """Measure the training split of a dataset; see `measure_input`."""
+    split = datasets.get(dataset, data_dir=data_dir).split("train")
+    yield f"{conditions()}, {num_images} images, medians of {rounds} rounds"
+    yield as_table(
+        measure_input(
+            split,
+            image_sizes=image_sizes,
+            batch_size=batch_size,
+            num_images=num_images,
+            rounds=rounds,
+        )
+    )
 
 
 def measure_input(split, *, image_sizes=(128, 224), batch_size=32, num_images=2000, rounds=5):
@@ -91,16 +116,18 @@ def measure_input(split, *, image_sizes=(128, 224), batch_size=32, num_images=20
 
 def as_table(measurements):
     """Return measurements as a Markdown table."""
-    lines = [
-        "| image size | input | images/s | ratio to Keras | processor ms an image |",
-        "|---|---|---|---|---|",
+    rows = [
+        [
+            item.image_size,
+            item.name,
+            f"{item.images_per_second:,.0f}",
+            f"{item.ratio:.2f}×",
+            f"{item.cpu_ms:.2f}",
+        ]
+        for item in measurements
     ]
-    for item in measurements:
-        lines.append(
-            f"| {item.image_size} | {item.name} | {item.images_per_second:,.0f} "
-            f"| {item.ratio:.2f}× | {item.cpu_ms:.2f} |"
-        )
-    return "\n".join(lines)
+    header = ["image size", "input", "images/s", "ratio to Keras", "processor ms an image"]
+    return table(header, rows)
 
 
 def _linked_folder(split, indices, folder):

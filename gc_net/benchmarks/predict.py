@@ -1,140 +1,173 @@
-"""Images a second from files to a COCO file, beside the model's own forward pass."""
+"""Images a second from files to a COCO file, beside the model's own forward pass alone."""
 
-import dataclasses
+import contextlib
+import itertools
 import os
 import tempfile
-import time
 
 import numpy as np
 import tensorflow as tf
 
-import gc_net
-from gc_net import shapes
+from gc_net.benchmarks.images import image_files
+from gc_net.benchmarks.models import write_untrained_model
+from gc_net.benchmarks.rounds import conditions, in_turn, table
 from gc_net.datasets.base import DataError
-from gc_net.generators.model import ModelGenerator
-from gc_net.inference.find import find_images
+from gc_net.datasets.images import decode_with_size, read_bytes
+from gc_net.datasets.transforms import squash
+from gc_net.inference import formats
+from gc_net.inference.localizer import load
+from gc_net.inference.log import PredictionLog
 from gc_net.inference.run import predict_files
-from gc_net.saving import save_model
+
+FORWARD, FILES = "forward pass alone", "files to COCO"
+READ, DECODE, SQUASH = "read", "decode", "squash"
+DETECTOR, CLASSIFIER = "detector", "classifier"
+PREDICTIONS, LOG, COCO = "predictions in pixels", "log", "COCO file"
+PARTS = (READ, DECODE, SQUASH, DETECTOR, CLASSIFIER, PREDICTIONS, LOG, COCO)
 
 
-@dataclasses.dataclass(frozen=True)
-class Speed:
-    """Attributes:
-    confidence: Whether the localizations were judged.
-    forward: Images a second of the forward pass alone, on batches in memory; median over rounds.
-    files: Images a second from image files to a COCO file; likewise.
-    ratio: Median over the rounds of how much longer the latter takes.
-    cpu_ratio: Likewise of processor time, which other work on the machine disturbs less.
-    """
-
-    confidence: bool
-    forward: float
-    files: float
-    ratio: float
-    cpu_ratio: float
-
-
-def untrained_model(folder, backbone, image_size, num_classes=200):
-    """Write a model to `folder`: an untrained one is as fast as a trained one."""
-    shape = shapes.get("rotated_ellipse")
-    parts = {"backbone": backbone, "image_size": image_size, "weights": None}
-    model = gc_net.GCNet(
-        gc_net.Detector(num_coefficients=shape.num_coefficients, **parts),
-        ModelGenerator(shape, image_size),
-        gc_net.Classifier(num_classes=num_classes, **parts),
-    )
-    save_model(folder, model, [f"class {index}" for index in range(num_classes)])
-
-
-def measure_speed(model_dir, images, *, confidence, batch_size=32, num_images=500, rounds=3):
-    """Time the forward pass and the whole way in turn, on the same number of images.
+def report(
+    *,
+    model=None,
+    backbone="efficientnet_lite0",
+    image_size=128,
+    images=None,
+    num_images=128,
+    batch_size=32,
+    rounds=3,
+    seed=0,
+):
+    """Measure the whole way, and where its time goes.
 
     Args:
-        model_dir: Folder of a model.
-        images: See `find_images`.
-        confidence: Whether to judge each localization.
-        batch_size: Images a batch.
+        model: Folder of a model; an untrained one is made if None.
+        backbone, image_size: Of an untrained model.
+        images: See `find_images`; creatures of 256 pixels are drawn if None.
         num_images: How many images to use.
+        batch_size: Images a batch.
         rounds: How often each has its turn; other work on a machine comes and goes.
+        seed: Of drawn images.
     """
-    localizer = gc_net.load(model_dir)
-    root, files = find_images(images)
-    files = files[:num_images]
+    yield (
+        f"{conditions()}, {num_images} images, batches of {batch_size}, seed {seed}, "
+        f"medians of {rounds} rounds"
+    )
+    with (
+        model_folder(model, backbone, image_size) as folder,
+        image_files(images, num_images, seed=seed) as (root, files),
+    ):
+        rows = []
+        for confidence in (False, True):
+            timings = measure_speed(
+                folder, root, files, confidence=confidence, batch_size=batch_size, rounds=rounds
+            )
+            rows.append(
+                [
+                    "yes" if confidence else "no",
+                    *(f"{len(files) / timings.seconds(way):.1f}" for way in (FORWARD, FILES)),
+                    f"{timings.ratio(FILES, FORWARD):.2f}×",
+                    f"{timings.processor_ratio(FILES, FORWARD):.2f}×",
+                ]
+            )
+        header = ["confidence", f"{FORWARD}, images/s", f"{FILES}, images/s", "time", "processor"]
+        yield table(header, rows)
+        timings = measure_parts(folder, root, files, batch_size=batch_size, rounds=rounds)
+        milliseconds = [1000 * timings.processor_seconds(part) / len(files) for part in PARTS]
+        rows = [
+            [part, f"{time:.2f}", f"{100 * time / sum(milliseconds):.1f} %"]
+            for part, time in zip(PARTS, milliseconds, strict=True)
+        ]
+        yield table(["part, without confidence", "processor ms an image", "share"], rows)
+
+
+@contextlib.contextmanager
+def model_folder(model, backbone, image_size):
+    """Give the folder of a model: `model`, or an untrained one for the block."""
+    if model is not None:
+        yield model
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        write_untrained_model(scratch, backbone, image_size)
+        yield scratch
+
+
+def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3):
+    """Return the `Timings` of the forward pass and of the whole way, on as many images."""
+    localizer = load(model_dir)
     size = localizer.image_size
-    batch = tf.constant(
-        np.random.default_rng(0).integers(0, 256, (batch_size, size, size, 3), np.uint8)
-    )
-    sizes = np.full((batch_size, 2), size)
-    # Both once before the clock runs: tracing, and files into the page cache.
-    localizer.predict(
-        [os.path.join(root, file) for file in files], batch_size, confidence=confidence
-    )
-    results = []
+    batch = np.random.default_rng(0).integers(0, 256, (batch_size, size, size, 3), np.uint8)
+    batch, sizes = tf.constant(batch), np.full((batch_size, 2), size)
+
+    def forward():
+        for first in range(0, len(files), batch_size):
+            count = min(batch_size, len(files) - first)
+            localizer.forward(batch[:count], sizes[:count], confidence=confidence)
+
     with tempfile.TemporaryDirectory() as scratch:
         listing = os.path.join(scratch, "images.txt")
         with open(listing, "w", encoding="utf-8") as file:
             file.writelines(f"{os.path.join(root, name)}\n" for name in files)
-        for number in range(rounds):
-            start = _clocks()
-            for first in range(0, len(files), batch_size):
-                count = min(batch_size, len(files) - first)
-                localizer.forward(batch[:count], sizes[:count], confidence=confidence)
-            between = _clocks()
+        outputs = (os.path.join(scratch, str(number)) for number in itertools.count())
+
+        def whole():
             summary = predict_files(
                 model_dir,
                 listing,
-                os.path.join(scratch, str(number)),
+                next(outputs),
                 batch_size=batch_size,
                 confidence=confidence,
                 localizer=localizer,
             )
-            end = _clocks()
             if summary.unreadable:
                 raise DataError(f"Images cannot be read: {summary.text()}")
-            results.append((between - start, end - between))  # rows of wall and processor time
-    bare, whole = np.moveaxis(np.array(results), 1, 0)  # [rounds, 2] each
-    ratio, cpu_ratio = np.median(whole / bare, axis=0).tolist()
-    forward, files_time = np.median(bare[:, 0]), np.median(whole[:, 0])
-    return Speed(confidence, len(files) / forward, len(files) / files_time, ratio, cpu_ratio)
+
+        return in_turn({FORWARD: forward, FILES: whole}, rounds)
 
 
-def _clocks():
-    return np.array([time.perf_counter(), time.process_time()])
+def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
+    """Return the `Timings` of each part of the way alone, for all files, one after the other."""
+    localizer = load(model_dir)
+    size, model = localizer.image_size, localizer.model
+    paths = [os.path.join(root, file) for file in files]
+    encoded = [read_bytes(path) for path in paths]
+    decoded = [decode_with_size(data, size) for data in encoded]
+    squashed = np.stack([squash(image, size) for image, _ in decoded])
+    sizes = np.array([size for _, size in decoded])
+    batches = [
+        tf.constant(squashed[first:][:batch_size]) for first in range(0, len(files), batch_size)
+    ]
+    outputs = localizer.forward(
+        tf.constant(squashed[:batch_size]), sizes[:batch_size], confidence=False
+    )
+    repeats = -(-len(files) // len(outputs["boxes"]))
+    outputs = {
+        name: np.concatenate([value] * repeats)[: len(files)] for name, value in outputs.items()
+    }
+    results = list(zip(files, localizer.predictions(outputs, sizes), strict=True))
+    label_format = formats.get("coco")
 
+    def network(function):
+        traced = tf.function(lambda images: function(tf.cast(images, tf.float32), training=False))
+        return lambda: [traced(batch).numpy() for batch in batches]
 
-def measure_memory(model_dir, images, *, num_images=50_000, batch_size=32, samples=10):
-    """Predict on links to `images`, many times over, and watch the memory of the process.
-
-    Returns:
-        List of (images done, resident megabytes), evenly spaced.
-    """
-    root, files = find_images(images)
-    localizer = gc_net.load(model_dir)
-    every = max(1, num_images // batch_size // samples) * batch_size
-    done, found = 0, []
-    forward = localizer.forward
-
-    def watched(images, sizes, **options):
-        nonlocal done
-        done += len(sizes)
-        if done % every < batch_size:
-            found.append((done, _resident_megabytes()))
-        return forward(images, sizes, **options)
-
-    localizer.forward = watched
     with tempfile.TemporaryDirectory() as scratch:
-        folder = os.path.join(scratch, "images")
-        os.mkdir(folder)
-        for index in range(num_images):
-            source = os.path.join(root, files[index % len(files)])
-            suffix = os.path.splitext(source)[1]
-            os.symlink(source, os.path.join(folder, f"{index:06d}{suffix}"))
-        output = os.path.join(scratch, "out")
-        predict_files(model_dir, folder, output, batch_size=batch_size, localizer=localizer)
-    found.append((num_images, _resident_megabytes()))
-    return found
+        numbers = itertools.count()
 
+        def log():
+            with PredictionLog(os.path.join(scratch, str(next(numbers))), {}) as log:
+                for result in results:
+                    log.append([result])
 
-def _resident_megabytes():
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+        return in_turn(
+            {
+                READ: lambda: [read_bytes(path) for path in paths],
+                DECODE: lambda: [decode_with_size(data, size) for data in encoded],
+                SQUASH: lambda: [squash(image, size) for image, _ in decoded],
+                DETECTOR: network(model.detector),
+                CLASSIFIER: network(model.classifier),
+                PREDICTIONS: lambda: localizer.predictions(outputs, sizes),
+                LOG: log,
+                COCO: lambda: label_format.write(scratch, results, localizer.class_names),
+            },
+            rounds,
+        )

@@ -1,0 +1,73 @@
+r"""Measures speed, memory and size, side by side in one run; prints tables for docs/benchmarks.md.
+
+python -m tools.benchmark --what=step --backbones=efficientnet_lite0 --image_sizes=128
+python -m tools.benchmark --what=input --dataset=cub --data_dir=CUB_200_2011
+python -m tools.benchmark --what=predict --images=photos
+
+Flags that are not set have the benchmark's own defaults, see gc_net/benchmarks.
+"""
+
+import inspect
+import sys
+
+from absl import app, flags
+
+from gc_net.backbones import BACKBONES
+from gc_net.benchmarks import BENCHMARKS
+from gc_net.datasets import DATASETS
+
+FLAGS = flags.FLAGS
+flags.DEFINE_enum("what", None, BENCHMARKS.names, "What to measure.", required=True)
+
+
+def _define(make, name, *arguments, **keywords):
+    make(name, None, *arguments, **keywords)
+    return name
+
+
+SETTINGS = (
+    _define(flags.DEFINE_integer, "rounds", "Rounds in which all have their turn.", lower_bound=1),
+    _define(flags.DEFINE_integer, "seed", "Of random images and coefficients."),
+    _define(flags.DEFINE_list, "backbones", f"Of: {', '.join(BACKBONES.names)}."),
+    _define(flags.DEFINE_list, "image_sizes", "Sides of images to measure at."),
+    _define(flags.DEFINE_integer, "batch_size", "Images a batch.", lower_bound=1),
+    _define(flags.DEFINE_enum, "backbone", BACKBONES.names, "Of an untrained model."),
+    _define(flags.DEFINE_integer, "image_size", "Of an untrained model.", lower_bound=16),
+    _define(flags.DEFINE_string, "model", "Folder of a model, in place of an untrained one."),
+    _define(flags.DEFINE_string, "images", "Folder, pattern or .txt list; generated if not set."),
+    _define(flags.DEFINE_integer, "num_images", "How many images to use.", lower_bound=1),
+    _define(flags.DEFINE_enum, "dataset", DATASETS.names, "Kind of dataset."),
+    _define(flags.DEFINE_string, "data_dir", "Folder of the dataset."),
+    _define(flags.DEFINE_list, "sizes", "Numbers of images to measure with."),
+    _define(flags.DEFINE_list, "stages", "Which stages to measure the size of."),
+    _define(flags.DEFINE_string, "plot", "File to draw the result to."),
+)
+WHOLE_NUMBERS = ("image_sizes", "sizes")
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    from gc_net import benchmarks
+
+    report = benchmarks.get(FLAGS.what)
+    settings = {name: FLAGS[name].value for name in SETTINGS if FLAGS[name].present}
+    known = inspect.signature(report).parameters
+    for name in settings:
+        if name not in known:
+            raise app.UsageError(
+                f"--{name} means nothing to --what={FLAGS.what}, which takes: "
+                + ", ".join(f"--{setting}" for setting in known)
+            )
+    for name in WHOLE_NUMBERS:
+        if name in settings:
+            settings[name] = [int(value) for value in settings[name]]
+    try:
+        for block in report(**settings):
+            print(f"{block}\n", flush=True)
+    except (ValueError, OSError, ImportError) as error:
+        sys.exit(f"Error: {error}")
+
+
+if __name__ == "__main__":
+    app.run(main)
