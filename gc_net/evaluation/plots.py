@@ -6,7 +6,7 @@ import numpy as np
 from gc_net.drawing import BLUE, INK, PAPER, RED
 from gc_net.evaluation.charts import ticks
 
-_COLORS = (BLUE, RED, (24, 128, 64), (140, 64, 176))
+_COLORS = (BLUE, RED, (24, 128, 64), (140, 64, 176), (200, 120, 0))
 _RULE = (222, 222, 222)
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _SHIFT = 4  # OpenCV takes coordinates in sixteenths of a pixel

@@ -1,0 +1,105 @@
+"""Pairs of coefficients and masks, as a learned generator is trained on, beside OpenCV's."""
+
+import cv2
+import numpy as np
+import tensorflow as tf
+
+from gc_net import shapes
+from gc_net.benchmarks.rounds import conditions, in_turn, table
+from gc_net.training.generator import rendered_batches
+
+CALLS = "one OpenCV call a sample"
+PIPELINE = "one OpenCV call a sample, in tf.data"
+GRAPH = "training's batches"
+SAMPLES = "coefficients alone"
+MASKS = "masks alone"
+FUSED = "masks alone, one XLA kernel"
+FILL = "filling the same memory with ones"
+_SHIFT = 4  # OpenCV takes coordinates in sixteenths of a pixel
+
+
+def report(*, image_sizes=(48, 224), batch_size=128, rounds=5, seed=0):
+    """Measure every shape; 48 and 224 pixels are what the two networks are trained at.
+
+    Args:
+        image_sizes: Sides of the masks.
+        batch_size: Masks a batch.
+        rounds: How often each way has its turn.
+        seed: Of the coefficients.
+    """
+    yield f"{conditions()}, batches of {batch_size}, seed {seed}, medians of {rounds} rounds"
+    rows = []
+    for shape in shapes.SHAPES:
+        for image_size in image_sizes:
+            timings = measure(shape, image_size, batch_size, rounds, seed)
+            for name in timings.wall:
+                rows.append(
+                    [
+                        shape.replace("_", " "),
+                        image_size,
+                        name,
+                        f"{batch_size / timings.seconds(name):,.0f}",
+                        f"{1e6 * timings.processor_seconds(name) / batch_size:.1f}",
+                        f"{timings.processor_ratio(CALLS, name):.2f}×",
+                        f"{timings.processor_ratio(PIPELINE, name):.2f}×",
+                    ]
+                )
+    header = ["shape", "image size", "way", "images/s", "processor µs an image"]
+    yield table([*header, f"× {CALLS}", "× the same in tf.data"], rows)
+
+
+def measure(shape, image_size, batch_size, rounds, seed=0):
+    """Return the `Timings` of one batch, made in each way."""
+    shape = shapes.get(shape)
+    coefficients = shape.sample(batch_size, (seed, 0), "full")
+    points = _points(shape, coefficients, image_size)
+    endless = 10**9
+    graph = iter(rendered_batches(shape, "full", image_size, batch_size, endless, seed))
+    pipeline = iter(_opencv_batches(points, image_size))
+    step = tf.Variable(0, dtype=tf.int32)
+    memory = np.empty((batch_size, image_size, image_size, 1), np.float32)
+
+    @tf.function
+    def samples():
+        return shape.sample(batch_size, tf.stack([seed, step]), "full")
+
+    @tf.function
+    def masks(coefficients):
+        return shape.masks(coefficients, image_size, image_size)
+
+    fused = tf.function(masks.python_function, jit_compile=True)
+    return in_turn(
+        {
+            CALLS: lambda: np.stack([draw(outline, image_size) for outline in points]),
+            PIPELINE: lambda: next(pipeline),
+            GRAPH: lambda: next(graph),
+            SAMPLES: samples,
+            MASKS: lambda: masks(coefficients),
+            FUSED: lambda: fused(coefficients),
+            FILL: lambda: memory.fill(1),
+        },
+        rounds,
+    )
+
+
+def draw(points, image_size):
+    """Return a mask [S, S, 1] by one call to OpenCV; `points` [P, 2] are in sixteenths."""
+    mask = np.zeros((image_size, image_size, 1), np.float32)
+    return cv2.fillPoly(mask, [points], 1.0, cv2.LINE_8, _SHIFT)
+
+
+def _points(shape, coefficients, image_size):
+    # OpenCV puts the centre of the first pixel at 0, this package at ½.
+    outlines = np.asarray(shape.outline(coefficients)) * image_size - 0.5
+    return np.rint(outlines * 2**_SHIFT).astype(np.int32)  # [B, P, 2]
+
+
+def _opencv_batches(points, image_size):
+    dataset = tf.data.Dataset.from_tensor_slices(points).repeat()
+    dataset = dataset.map(
+        lambda outline: tf.numpy_function(
+            lambda outline: draw(outline, image_size), [outline], tf.float32
+        ),
+        num_parallel_calls=2,
+    )
+    return dataset.batch(len(points)).prefetch(tf.data.AUTOTUNE)
