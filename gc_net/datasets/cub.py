@@ -157,7 +157,7 @@ def read_by_id(path, parse, image_ids=None):
     for place, line in read_lines(path):
         identity, _, rest = line.partition(" ")
         try:
-            identity = int(identity)
+            identity = _identity(identity)
             value = parse(rest.strip())
         except ValueError as error:
             raise DataError(f"{place}: cannot read {line!r}: {error}.") from error
@@ -197,6 +197,13 @@ def readable_name(folder):
     """Return `"Black footed Albatross"` for `"001.Black_footed_Albatross"`."""
     number, dot, name = folder.partition(".")
     return (name if dot and number.isdecimal() else folder).replace("_", " ").strip()
+
+
+def _identity(text):
+    identity = int(text)
+    if not 0 <= identity < 2**31:
+        raise ValueError("expected an id from 0 to 2,147,483,647")
+    return identity
 
 
 def _relative_file(text):

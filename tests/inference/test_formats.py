@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import math
 import xml.etree.ElementTree as ElementTree
@@ -203,3 +204,19 @@ def test_files_that_would_share_a_label_file_are_refused(name):
     with pytest.raises(ValueError, match=r"'x/a\.jpg' and 'x/a\.png'"):
         formats.get(name).check(["x/a.jpg", "y/a.jpg", "x/a.png"])
     formats.get("coco").check(["x/a.jpg", "x/a.png"])
+
+
+@pytest.mark.parametrize("name", ["voc", "csv"])
+@pytest.mark.parametrize("file", ["a\rb.jpg", "a\x01.jpg", " a.jpg", "cats/ a.jpg", "a.jpg\n"])
+def test_names_that_readers_would_change_are_refused(name, file):
+    with pytest.raises(ValueError, match="control characters, or spaces around it"):
+        formats.get(name).check(["fine ü.jpg", file])
+    formats.get("coco").check([file])
+
+
+def test_a_class_name_with_control_characters_leaves_the_xml_well_formed(tmp_path):
+    prediction = make((100, 200), upright(20.0, 10.0, 60.0, 50.0))
+    odd = ClassScore(0, "a\x01b", 0.5)
+    results = {"a.jpg": dataclasses.replace(prediction, classes=(odd,))}
+    (record,) = read_boxes(write("voc", tmp_path, results))
+    assert record.label == "a\ufffdb"

@@ -2,8 +2,12 @@
 
 import abc
 import os
+import re
 
 from gc_net.atomic_files import replaced_folder
+
+# Control characters, line ends of all kinds, and what is no character: XML cannot hold the most.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
 class Format(abc.ABC):
@@ -69,6 +73,17 @@ class FilePerImage(Format):
                     f"{self.label_file(file)!r}. Rename one of them, or choose a format that "
                     "writes one file for all, such as coco or csv."
                 )
+
+
+def check_plain_names(files):
+    """Raise a `ValueError` for a name that readers of text files would not give back as it is."""
+    for file in files:
+        name = os.path.basename(file)
+        if UNPRINTABLE.search(file) or file != file.strip() or name != name.strip():
+            raise ValueError(
+                f"The name {file!r} has control characters, or spaces around it, which this format "
+                "does not keep. Rename the file, or choose another format, such as coco."
+            )
 
 
 def pixels(value):

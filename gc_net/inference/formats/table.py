@@ -8,7 +8,7 @@ import math
 import os
 
 from gc_net.atomic_files import replaced_file
-from gc_net.inference.formats.base import Format, pixels
+from gc_net.inference.formats.base import Format, check_plain_names, pixels
 
 COLUMNS = (
     "path", "xmin", "ymin", "xmax", "ymax", "label", "class_probability", "confidence",
@@ -25,6 +25,9 @@ class Table(Format):
 
     def __init__(self, file_name="predictions.csv"):
         self.file_name = file_name
+
+    def check(self, files):
+        check_plain_names(files)
 
     def write(self, folder, results, class_names):
         del class_names

@@ -6,7 +6,7 @@ VOC counts pixels from 1 and includes the last one: the box of a whole image is 
 import os
 from xml.etree import ElementTree
 
-from gc_net.inference.formats.base import FilePerImage
+from gc_net.inference.formats.base import UNPRINTABLE, FilePerImage, check_plain_names
 
 
 class Voc(FilePerImage):
@@ -39,6 +39,10 @@ class Voc(FilePerImage):
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode") + "\n"
 
+    def check(self, files):
+        super().check(files)
+        check_plain_names(files)
+
 
 def whole_pixels(prediction):
     """Return first and last pixel of the box, counted from 1: x, y, x, y. One pixel at least."""
@@ -49,4 +53,4 @@ def whole_pixels(prediction):
 
 
 def _add(parent, tag, value):
-    ElementTree.SubElement(parent, tag).text = str(value)
+    ElementTree.SubElement(parent, tag).text = UNPRINTABLE.sub("\ufffd", str(value))
