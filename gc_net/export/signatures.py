@@ -32,6 +32,8 @@ class ServingModule(tf.Module):
     def __init__(self, localizer, top_k=5, class_names_file=None):
         super().__init__(name="gc_net")
         self._localizer = localizer
+        # For whoever squashes images before they come here, as `examples/bulk_beam.py` does.
+        self.image_size = tf.Variable(localizer.image_size, trainable=False)
         self.top_k = min(top_k or len(localizer.class_names), len(localizer.class_names))
         if class_names_file is not None:
             self.class_names_file = tf.saved_model.Asset(class_names_file)

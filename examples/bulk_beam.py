@@ -1,0 +1,132 @@
+r"""Predict on any number of images, on any number of machines, with Apache Beam.
+
+pip install 'gc_net[bulk]'
+python -m tools.export --model=runs/birds --output=saved_models/birds
+python -m examples.bulk_beam --saved_model=saved_models/birds/1 \
+    --images='photos/**.jpg' --output=labels/part
+
+Runs on this machine by default; Beam's own flags (`--runner=FlinkRunner` and the like) take it
+elsewhere, with images and results on storage that Beam reads: `gs://`, `s3://`, `hdfs://`. Each
+line of `labels/part-*.jsonl` is a file and its prediction, as `tools.predict` keeps them in its
+`predictions.jsonl`; `labels/part-unreadable-*.txt` names what could not be read.
+"""
+
+import argparse
+import json
+
+import apache_beam as beam
+import numpy as np
+from apache_beam.io import fileio
+from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
+from apache_beam.options.pipeline_options import PipelineOptions
+
+UNREADABLE = "unreadable"
+
+
+class SavedModelHandler(ModelHandler):
+    """Loads an exported model once a process and gives it batches.
+
+    Args:
+        path: Folder of a version that `tools.export` wrote.
+        batch_size: Most images that go through the model at once.
+    """
+
+    def __init__(self, path, batch_size=32):
+        self.path = path
+        self.batch_size = batch_size
+
+    def load_model(self):
+        import tensorflow as tf
+
+        return tf.saved_model.load(self.path)
+
+    def batch_elements_kwargs(self):
+        return {"min_batch_size": 1, "max_batch_size": self.batch_size}
+
+    def run_inference(self, batch, model, inference_args=None):
+        """Yield the outputs of each (squashed image, (height, width)) of a batch."""
+        del inference_args
+        images = np.stack([image for image, _ in batch])
+        outputs = model.signatures["serve_uint8"](images=images)
+        outputs = {name: value.numpy() for name, value in outputs.items()}
+        # The graph saw squares; boxes are to be stretched to what they were squashed from.
+        outputs["image_sizes"] = np.array([size for _, size in batch])
+        for row in range(len(batch)):
+            yield {name: value[row] for name, value in outputs.items()}
+
+
+class ReadImage(beam.DoFn):
+    """Decodes and squashes a file by the code that training and `tools.predict` use."""
+
+    def __init__(self, image_size):
+        self.image_size = image_size
+
+    def process(self, file):
+        from gc_net.datasets.base import ImageError
+        from gc_net.datasets.images import decode_with_size
+        from gc_net.datasets.transforms import squash
+
+        name = file.metadata.path
+        try:
+            image, size = decode_with_size(file.read(), self.image_size)
+        except (ImageError, OSError) as error:
+            yield beam.pvalue.TaggedOutput(UNREADABLE, f"{name}\t{error}")
+            return
+        yield name, (squash(image, self.image_size), size)
+
+
+def as_line(result):
+    """Return the line of a file and what the model gave for it."""
+    from gc_net.serving.client import prediction_of
+
+    name, outputs = result
+    for key in ("class_names", "shapes"):
+        outputs[key] = np.char.decode(np.asarray(outputs[key], np.bytes_), "utf-8")
+    prediction = prediction_of(outputs)
+    return json.dumps({"file": name, **json.loads(prediction.to_json())}, ensure_ascii=False)
+
+
+def predict(pipeline, saved_model, images, output, batch_size=32, num_shards=0):
+    """Add the prediction of all images to a Beam pipeline.
+
+    Args:
+        saved_model: Folder of a version that `tools.export` wrote.
+        images: Pattern in Beam's sense: `**` crosses folders.
+        output: Beginning of the result files' names.
+        num_shards: How many result files; as many as suit the runner if 0.
+    """
+    import tensorflow as tf
+
+    image_size = int(tf.saved_model.load(saved_model).image_size.numpy())
+    handler = KeyedModelHandler(SavedModelHandler(saved_model, batch_size))
+    read = (
+        pipeline
+        | "Find" >> fileio.MatchFiles(images)
+        # Patterns are matched in one place; from here on every worker has its share.
+        | "Share out" >> beam.Reshuffle()
+        | "Open" >> fileio.ReadMatches()
+        | "Read" >> beam.ParDo(ReadImage(image_size)).with_outputs(UNREADABLE, main="images")
+    )
+    lines = read.images | "Predict" >> RunInference(handler) | "Lines" >> beam.Map(as_line)
+    lines | "Write" >> beam.io.WriteToText(output, file_name_suffix=".jsonl", num_shards=num_shards)
+    read[UNREADABLE] | "Write unreadable" >> beam.io.WriteToText(
+        f"{output}-{UNREADABLE}", file_name_suffix=".txt", skip_if_empty=True
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--saved_model", required=True, help="Folder of an exported version.")
+    parser.add_argument("--images", required=True, help="Pattern; ** crosses folders.")
+    parser.add_argument("--output", required=True, help="Beginning of the result files' names.")
+    parser.add_argument("--batch_size", type=int, default=32)
+    parser.add_argument("--num_shards", type=int, default=0, help="0: as suits the runner.")
+    flags, beam_flags = parser.parse_known_args()
+    with beam.Pipeline(options=PipelineOptions(beam_flags)) as pipeline:
+        predict(pipeline, **vars(flags))
+
+
+if __name__ == "__main__":
+    main()
