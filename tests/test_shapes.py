@@ -345,3 +345,25 @@ class TestFit:
         fitted = shapes.get(name).fit(mask)
         np.testing.assert_allclose(fitted[:2], [7.5 / 20, 4.5 / 20], atol=1e-6)
         np.testing.assert_allclose(fitted[2:4], 1 / 20, rtol=0.2)
+
+
+class TestMean:
+    @pytest.mark.parametrize("name", shapes.SHAPES.names)
+    def test_the_mean_of_one_shape_is_that_shape(self, name):
+        shape = shapes.get(name)
+        given = np.array([[0.4, 0.6, 0.3, 0.5, -1.2]], np.float32)[:, : shape.num_coefficients]
+        mean = shape.mean(np.stack([given, given]))
+        np.testing.assert_allclose(shape.masks(mean, 64, 64), shape.masks(given, 64, 64), atol=1e-6)
+
+    def test_two_descriptions_of_one_ellipse_have_it_as_their_mean(self):
+        shape = shapes.get("rotated_ellipse")
+        same = [[0.5, 0.5, 0.6, 0.2, 0.3], [0.5, 0.5, 0.2, 0.6, 0.3 - math.pi / 2]]
+        mean = shape.mean(np.array(same, np.float32))
+        np.testing.assert_allclose(mean, same[0], atol=1e-5)
+
+    @pytest.mark.parametrize("name", shapes.SHAPES.names)
+    def test_a_mirrored_shape_is_drawn_as_the_mirror_image(self, name):
+        shape = shapes.get(name)
+        given = np.array([[0.35, 0.6, 0.3, 0.5, 0.7]], np.float32)[:, : shape.num_coefficients]
+        mirrored = np.asarray(shape.masks(shape.mirrored(given), 64, 64))
+        np.testing.assert_array_equal(mirrored, np.asarray(shape.masks(given, 64, 64))[:, :, ::-1])

@@ -1,11 +1,13 @@
-r"""Export a trained model for TF Serving, or as TFLite files.
+r"""Export a trained model for TF Serving, as TFLite files, or as a small folder to ship.
 
 python -m tools.export --model=runs/birds --output=saved_models/birds
 python -m tools.export --model=runs/birds --output=tflite/birds --format=tflite \
     --calibration_images=photos
+python -m tools.export --model=runs/birds --output=saved_models/birds --format=folder
 
 Writes a new version, OUTPUT/1, OUTPUT/2, ..., which appears complete and at once; none is ever
-changed. The outputs are compared with those of the Keras model, and the differences printed.
+changed. --format=folder has no versions, and half the bytes of a run's model. The outputs are
+compared with those of the Keras model, and the differences printed.
 """
 
 import sys
@@ -32,6 +34,7 @@ flags.DEFINE_integer("num_calibration", 100, "How many of them to use.", lower_b
 
 _OPTIONS = {
     "saved_model": ("top_k",),
+    "folder": (),
     "tflite": ("calibration_images", "num_calibration"),
 }
 

@@ -181,6 +181,31 @@ class Shape(abc.ABC):
         angle -= math.pi * math.ceil(angle / math.pi - 0.5)
         return np.array([x.mean(), y.mean(), longer, shorter, angle], "float32")
 
+    def mirrored(self, coefficients):
+        """Return the coefficients [..., n] of the shapes in the mirrored image, left to right."""
+        coefficients = np.array(coefficients)
+        coefficients[..., 0] = 1 - coefficients[..., 0]
+        coefficients[..., 4:] *= -1
+        return coefficients
+
+    def mean(self, coefficients):
+        """Return the mean [..., n] over the first axis of shapes [W, ..., n].
+
+        Of shapes that rotate, the spread of the figure is averaged as a matrix: angles alone have
+        no mean, since a shape has several sets of coefficients.
+        """
+        coefficients = np.asarray(coefficients, np.float64)
+        mean = coefficients.mean(axis=0)
+        if self.rotates:
+            frame = self.frame(coefficients)
+            half_axes = np.stack([np.asarray(frame.u), np.asarray(frame.v)], axis=-1)
+            spread = (half_axes @ np.swapaxes(half_axes, -1, -2)).mean(axis=0)  # [..., 2, 2]
+            squares, axes = np.linalg.eigh(spread)  # the longer axis last
+            mean[..., 2:4] = 2 * np.sqrt(np.maximum(squares[..., ::-1], 0))
+            angle = np.arctan2(axes[..., 1, 1], axes[..., 0, 1])
+            mean[..., 4] = angle - math.pi * np.ceil(angle / math.pi - 0.5)
+        return mean.astype(np.float32)
+
     def sample(self, num_samples, seed, sampler="full"):
         """Draw coefficients [N, n] for training a learned generator.
 

@@ -32,6 +32,7 @@ from gc_net.training.config import ClassifierConfig
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
 from gc_net.training.folds import assign_folds, fold_batches
 from gc_net.training.run import RunError
+from gc_net.training.targets import find_targets
 from gc_net.weights import save_weights_npz
 
 STAGES = ("classifier", "generator", "warmup", "detector")
@@ -289,10 +290,10 @@ class Chain:
             return load_model(model_dir).model
         shape = shapes.get(self.config.detector.shape)
         self._announce("Warm-up")
-        targets = warmup_stage.find_targets(
+        targets = find_targets(
             self.config,
             classifier,
-            self.data.split,
+            self.data,
             shape,
             os.path.join(folder, warmup_stage.TARGETS_FILE),
             write=self.chief,
@@ -341,17 +342,18 @@ class Chain:
         def batches_of_folds(**position):
             return fold_batches(batches, folds, num_folds, **position)
 
-        detector_stage.compile_detector(model, self.config, steps)
-        self._train(
-            model,
-            batches_of_folds if num_folds else batches,
-            settings.epochs,
-            steps,
-            folder,
-            pictures=watch.some_pictures(self.data) if self.options.tensorboard else None,
-            health=True,
-            epoch_logs=self._corloc_log(model),
-        )
+        if settings.epochs:
+            detector_stage.compile_detector(model, self.config, steps)
+            self._train(
+                model,
+                batches_of_folds if num_folds else batches,
+                settings.epochs,
+                steps,
+                folder,
+                pictures=watch.some_pictures(self.data) if self.options.tensorboard else None,
+                health=True,
+                epoch_logs=self._corloc_log(model),
+            )
         # What was trained with classifiers of folds is used with the one of all images.
         model = GCNet(
             detector,

@@ -212,14 +212,18 @@ class GeneratorConfig(Settings):
 class WarmupConfig(Settings):
     """How the detector is warmed up, before what the classifier says counts; not in the paper.
 
-    Deep descriptor transforming finds roughly where the objects of the training images are, from
-    ImageNet weights and without labels, and the detector first learns to place shapes there.
+    A teacher says roughly where the objects of the training images are, and the detector first
+    learns to place shapes there.
 
     Attributes:
         epochs: Passes over the training images; 0 for no warm-up, as in the paper.
         batch_size: Images a step, over all devices together.
         learning_rate: Base rate of Adam; it falls to zero along a cosine.
         head_multiplier: Factor on the rate of the head's layers.
+        teacher: descriptors for deep descriptor transforming, which needs no labels, or the folder
+            of a model that an earlier run has trained.
+        teacher_keeps: Part of the images that a model teaches: those on which it agrees with
+            itself best when the image is mirrored.
         descriptors: Weights that describe the images: the backbone's, which know no class of
             this dataset, or the trained classifier's.
         descriptor_size: Side of the square images that are described.
@@ -230,6 +234,8 @@ class WarmupConfig(Settings):
     batch_size: int = setting(32, low=1)
     learning_rate: float = setting(3e-4, low=0.0)
     head_multiplier: float = setting(3.0, low=0.0)
+    teacher: str = "descriptors"
+    teacher_keeps: float = setting(0.8, low=0.0, high=1.0)
     descriptors: str = setting("backbone", ("backbone", "classifier"))
     descriptor_size: int = setting(224, low=32)
     descriptor_images: int = setting(1000, low=1)
@@ -254,7 +260,7 @@ class DetectorConfig(Settings):
         alpha: Weight of the area loss; None for the preset's.
         beta: Weight of the object loss; None for the preset's.
         gamma: Weight of the background loss; None for the preset's.
-        epochs: Passes over the training images.
+        epochs: Passes over the training images; 0 to keep the detector as the warm-up leaves it.
         batch_size: Images a step, over all devices together.
         learning_rate: Base rate of Adam.
         schedule: preset for the preset's schedule, or cosine for a fall to zero.
@@ -273,7 +279,7 @@ class DetectorConfig(Settings):
     alpha: float | None = None
     beta: float | None = None
     gamma: float | None = None
-    epochs: int = setting(10, low=1)
+    epochs: int = setting(10, low=0)
     batch_size: int = setting(32, low=1)
     learning_rate: float = setting(1e-4, low=0.0)
     schedule: str = setting("preset", ("preset", "cosine"))

@@ -48,7 +48,7 @@ def test_an_unknown_setting_is_refused_with_the_known_ones():
     ("make", "message"),
     [
         (lambda: DetectorConfig(shape="circle"), "must be one of rectangle"),
-        (lambda: DetectorConfig(epochs=0), "`epochs` must be at least 1"),
+        (lambda: ClassifierConfig(epochs=0), "`epochs` must be at least 1"),
         (lambda: ClassifierConfig(mask_fraction=1.5), "at most 1.0. Received: mask_fraction=1.5"),
         (lambda: ClassifierConfig(num_folds=1), "`num_folds` must be 0, or at least 2"),
         (lambda: ClassifierConfig(mask_min_extent=0.9, mask_max_extent=0.5), "must not exceed"),

@@ -11,7 +11,7 @@ from gc_net.datasets import transforms
 from gc_net.detector import Detector
 from gc_net.saving import load_model
 from gc_net.training import chain as chains
-from gc_net.training import warmup
+from gc_net.training import targets, warmup
 from gc_net.training.callbacks import read_log
 from gc_net.training.chain import Chain
 from gc_net.training.config import WarmupConfig
@@ -39,11 +39,18 @@ def test_a_shape_is_put_where_the_window_shows_it(shape, flip):
         transforms.Window(top, left, bool(flip)),
         image_size,
     )[..., 0]
-    placed = warmup.in_windows(coefficients, [[top, left, flip]], resize_size, image_size)
+    placed = targets.in_windows(coefficients, [[top, left, flip]], resize_size, image_size)
     drawn = np.asarray(shape.masks(placed, image_size, image_size))[0, ..., 0]
     # Pixels whose centre lies on the border may fall to either side.
     assert np.mean(drawn != seen) < 2e-3
     assert seen.any()
+    back = targets.out_of_windows(placed, [[top, left, flip]], resize_size, image_size)
+    np.testing.assert_allclose(back, coefficients, atol=1e-6)
+
+
+def shown_targets(work_dir):
+    with np.load(work_dir / "warmup" / "targets.npz", allow_pickle=False) as file:
+        return file["coefficients"]
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +62,9 @@ def finished(tmp_path_factory):
 
 def test_the_warm_up_is_a_stage_with_a_log_targets_and_a_detector(finished):
     assert len(read_log(finished / "warmup" / "log.csv")) == SETTINGS.epochs
-    with np.load(finished / "warmup" / "targets.npz", allow_pickle=False) as file:
-        targets = file["coefficients"]
-    assert targets.shape == (26, 5)
-    found = targets[np.isfinite(targets[:, 0])]
+    shown = shown_targets(finished)
+    assert shown.shape == (26, 5)
+    found = shown[np.isfinite(shown[:, 0])]
     assert len(found) and (found[:, :2] > 0).all() and (found[:, :2] < 1).all()
     assert isinstance(load_model(finished / "warmup" / "model").model, Detector)
     assert not list(finished.glob("**/checkpoints"))
@@ -131,3 +137,45 @@ def test_a_detector_learns_the_shapes_it_is_given(shape):
 def test_a_backbone_without_weights_cannot_describe(tmp_path):
     with pytest.raises(RunError, match="--warmup_descriptors=classifier"):
         chains.train(config(descriptors="backbone"), small_options(tmp_path))
+
+
+class TestTeacher:
+    def test_a_model_teaches_its_own_shapes_where_it_agrees_with_itself(self, finished, tmp_path):
+        teacher = str(finished / "model")
+        taught = config(teacher=teacher, teacher_keeps=0.5)
+        chains.train(taught, small_options(tmp_path), stages=("classifier", "warmup"))
+        shown = shown_targets(tmp_path)
+        kept = np.flatnonzero(np.isfinite(shown[:, 0]))
+        assert len(kept) == 13
+        model = load_model(teacher).model
+        with Chain(taught, small_options(tmp_path)) as chain:
+            split = chain.data.split
+            image = transforms.squash(split.read(int(kept[0])), 37)
+        window = transforms.center_window(37, 32)
+        seen = transforms.take(image, window, 32)[None].astype(np.float32)
+        placed = [model.shape.decode(model.detector(view)) for view in (seen, seen[:, :, ::-1])]
+        placed[1] = model.shape.mirrored(placed[1])
+        expected = model.shape.boxes(model.shape.mean(np.stack(placed)))
+        rows = [[window.top, window.left, 0]]
+        inside = targets.in_windows(shown[kept[:1]], rows, 37, 32)
+        np.testing.assert_allclose(model.shape.boxes(inside), expected, atol=1e-4)
+
+    def test_a_teacher_of_another_shape_is_refused(self, finished, tmp_path):
+        other = config("rectangle", teacher=str(finished / "model"))
+        with pytest.raises(RunError, match="places a rotated_ellipse in images of 32 pixels"):
+            chains.train(other, small_options(tmp_path))
+
+    def test_a_teacher_that_is_not_there_is_refused(self, tmp_path):
+        with pytest.raises(RunError, match="'descriptors' or the folder of a trained model"):
+            chains.train(config(teacher="nowhere"), small_options(tmp_path))
+
+
+def test_without_epochs_the_detector_stays_as_the_warm_up_leaves_it(tmp_path):
+    warm_only = dataclasses.replace(
+        config(), detector=dataclasses.replace(config().detector, epochs=0)
+    )
+    chains.train(warm_only, small_options(tmp_path))
+    warm = load_model(tmp_path / "warmup" / "model").model.get_weights()
+    kept = load_model(tmp_path / "model").model.detector.get_weights()
+    for before, after in zip(warm, kept, strict=True):
+        np.testing.assert_array_equal(before, after)

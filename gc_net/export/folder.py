@@ -1,0 +1,83 @@
+"""Export to a folder of this package, in half precision: small enough to keep beside the code."""
+
+import os
+import shutil
+
+from gc_net.evaluation.writing import write_json
+from gc_net.export.card import CARD_FILE, find_metrics, model_card
+from gc_net.export.parity import largest_differences, random_images
+from gc_net.inference.graph import localize
+from gc_net.inference.localizer import load, model_folder
+from gc_net.saving import save_model
+
+METRICS_FILE = "metrics.json"
+
+_USAGE = """
+A folder of gc_net, weights in half precision:
+
+```sh
+python -m tools.predict --model={name} --images=photos --output=labels --format=coco
+```
+"""
+
+
+def export_folder(model_dir, output_dir, *, version=None, license_text=None):
+    """Write a model's folder with half the bytes, its card and its metrics.
+
+    Args:
+        model_dir: Folder of a model, see `gc_net.load`.
+        output_dir: Folder to make.
+        version: Must be None: such a folder has no versions.
+        license_text: Licence of the weights, for the model card.
+
+    Returns:
+        `output_dir`, and the largest difference of each output that half precision makes.
+    """
+    if version is not None:
+        raise ValueError("A folder has no versions: leave out --export_version.")
+    output_dir = os.path.normpath(output_dir)
+    if os.path.exists(output_dir):
+        raise FileExistsError(f"{output_dir} exists. Name another folder, or delete it.")
+    localizer = load(model_dir)
+    localizer.info = without_folders(localizer.info)
+    metrics = without_folders(find_metrics(model_folder(model_dir)))
+    temporary = f"{output_dir}.{os.getpid()}.partial"
+    name = os.path.basename(output_dir)
+    try:
+        save_model(
+            temporary, localizer.model, localizer.class_names, localizer.info, dtype="float16"
+        )
+        if metrics:
+            write_json(os.path.join(temporary, METRICS_FILE), metrics)
+        card = model_card(
+            name, localizer, metrics, license_text, _USAGE.format(name=f"saved_models/{name}")
+        )
+        with open(os.path.join(temporary, CARD_FILE), "w", encoding="utf-8") as file:
+            file.write(card)
+        images = random_images(localizer.image_size)
+        halved = load(temporary)
+        differences = largest_differences(
+            localize(localizer.model, images), localize(halved.model, images)
+        )
+        os.rename(temporary, output_dir)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return output_dir, differences
+
+
+def without_folders(record):
+    """Return a record whose absolute paths are cut to their last part.
+
+    Where a dataset or a run was on the machine that trained a model says nothing elsewhere.
+    """
+    if isinstance(record, dict):
+        return {name: without_folders(value) for name, value in record.items()}
+    if isinstance(record, list):
+        return [without_folders(value) for value in record]
+    if not isinstance(record, str):
+        return record
+    flag, equals, value = record.rpartition("=")  # as in the command that was given
+    if os.path.isabs(value):
+        value = os.path.basename(os.path.normpath(value))
+    return f"{flag}{equals}{value}"

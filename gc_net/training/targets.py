@@ -1,0 +1,186 @@
+"""What a detector is warmed up with: a shape for every training image, from labels at most.
+
+The teacher is deep descriptor transforming, which knows where objects are from ImageNet weights
+alone, or a model that an earlier run has trained: its shapes, with those left out on which it
+disagrees with itself when the image is mirrored, are better than what it learned from.
+"""
+
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from gc_net.atomic_files import replaced_file
+from gc_net.datasets import transforms
+from gc_net.datasets.base import DataError
+from gc_net.datasets.pipeline import evaluation_batches
+from gc_net.descriptors import Transform, describer, largest_parts
+from gc_net.metrics import box_iou
+from gc_net.progress import track
+from gc_net.saving import load_model
+from gc_net.training.run import RunError
+
+DESCRIPTORS = "descriptors"
+_BATCH_SIZE = 32
+
+
+def find_targets(config, classifier, data, shape, path, write=True):
+    """Return shapes [N, n] for the training images, relative to the whole images.
+
+    Rows of images without one (nothing was found, unreadable, in doubt) are NaN.
+
+    Args:
+        config: A `TrainConfig`.
+        classifier: The trained `Classifier`, which may describe the images.
+        data: The `TrainingData`.
+        shape: The `Shape` to fit.
+        path: File to take the result from, where it exists, and else to write it to.
+        write: Whether to write it.
+    """
+    if os.path.exists(path):
+        with np.load(path, allow_pickle=False) as file:
+            return file["coefficients"]
+    if config.warmup.teacher == DESCRIPTORS:
+        coefficients = described(config, classifier, data.split, shape)
+    else:
+        coefficients = taught(config, data, shape)
+    if np.isnan(coefficients).all():
+        raise DataError(
+            f"No object was found in any of the {len(data.split)} training images, so there is "
+            "nothing to warm up with. Use --warmup_epochs=0."
+        )
+    if write:
+        with replaced_file(path, "wb") as file:
+            np.savez(file, coefficients=coefficients)
+    return coefficients
+
+
+def described(config, classifier, split, shape):
+    """Return the shapes that deep descriptor transforming gives, as `find_targets` does."""
+    settings = config.warmup
+    size = settings.descriptor_size
+    transform = Transform(_describer(config, classifier))
+
+    def batches(indices=None):
+        return evaluation_batches(
+            split, image_size=size, batch_size=_BATCH_SIZE, frame="full", indices=indices
+        )
+
+    count = min(settings.descriptor_images, len(split))
+    chosen = np.linspace(0, len(split) - 1, count).astype(int)
+    fitting = track(batches(chosen), _num_batches(count), "Fitting descriptors")
+    transform.fit(batch["image"] for batch in fitting)
+    coefficients = np.full((len(split), shape.num_coefficients), np.nan, np.float32)
+    for batch in track(batches(), _num_batches(len(split)), "Describing images"):
+        masks = largest_parts(transform(batch["image"]), size)
+        for index, mask in zip(batch["index"].numpy(), masks, strict=True):
+            if mask.any():
+                coefficients[index] = shape.fit(mask)
+    return coefficients
+
+
+def taught(config, data, shape):
+    """Return the shapes that an earlier model places, where it agrees with itself."""
+    teacher = _teacher(config, data, shape)
+    window = transforms.center_window(data.resize_size, data.image_size)
+
+    @tf.function(reduce_retracing=True)
+    def place(images):
+        return teacher.shape.decode(teacher.detector(tf.cast(images, tf.float32)))
+
+    coefficients = np.full((len(data.split), shape.num_coefficients), np.nan, np.float32)
+    agreement = np.full(len(data.split), -1.0)
+    batches = evaluation_batches(
+        data.split,
+        image_size=data.image_size,
+        resize_size=data.resize_size,
+        batch_size=_BATCH_SIZE,
+        cache=data.cache,
+        unreadable=data.unreadable,
+    )
+    for batch in track(batches, _num_batches(len(data.split)), "Asking the teacher"):
+        images, index = batch["image"], batch["index"].numpy()
+        upright = place(images).numpy()
+        mirrored = shape.mirrored(place(images[:, :, ::-1]).numpy())
+        agreement[index] = box_iou(shape.boxes(upright), shape.boxes(mirrored))
+        mean = shape.mean(np.stack([upright, mirrored]))
+        rows = np.tile([window.top, window.left, 0], (len(index), 1))
+        coefficients[index] = out_of_windows(mean, rows, data.resize_size, data.image_size)
+    num_kept = round(config.warmup.teacher_keeps * len(data.split))
+    doubtful = np.argsort(-agreement, kind="stable")[num_kept:]
+    coefficients[doubtful] = np.nan
+    return coefficients
+
+
+def in_windows(coefficients, windows, resize_size, image_size):
+    """Map shapes from the whole squashed image to windows of it.
+
+    Args:
+        coefficients: [N, n] relative to the whole image.
+        windows: [N, 3] rows of (top, left, flip), see `transforms.random_windows`.
+
+    Returns:
+        [N, n] relative to the windows; a shape may reach beyond its own.
+    """
+    placed = np.array(coefficients, np.float32)
+    top, left, flip = np.asarray(windows, np.float32).T
+    placed[:, 0] = (placed[:, 0] * resize_size - left) / image_size
+    placed[:, 1] = (placed[:, 1] * resize_size - top) / image_size
+    placed[:, 2:4] *= resize_size / image_size
+    flipped = flip > 0
+    placed[flipped, 0] = 1 - placed[flipped, 0]
+    placed[flipped, 4:] *= -1
+    return placed
+
+
+def out_of_windows(coefficients, windows, resize_size, image_size):
+    """Invert `in_windows`."""
+    top, left, flip = np.asarray(windows, np.float32).T
+    # A window is to the whole image what the whole image is to a window, seen from the other side.
+    scale = resize_size / image_size
+    placed = np.array(coefficients, np.float32)
+    flipped = flip > 0
+    placed[flipped, 0] = 1 - placed[flipped, 0]
+    placed[flipped, 4:] *= -1
+    placed[:, 0] = (placed[:, 0] * image_size + left) / resize_size
+    placed[:, 1] = (placed[:, 1] * image_size + top) / resize_size
+    placed[:, 2:4] /= scale
+    return placed
+
+
+def _describer(config, classifier):
+    """Return the function of images to descriptors that the settings ask for."""
+    trunk = classifier.backbone.trunk(config.warmup.descriptor_size)
+    if config.warmup.descriptors == "classifier":
+        # The same weights at another image size.
+        trunk.set_weights(classifier.trunk.get_weights())
+    elif config.network.weights == "none":
+        raise RunError(
+            "A backbone without weights describes nothing, and the warm-up needs descriptors. Use "
+            "--warmup_descriptors=classifier, or --warmup_epochs=0."
+        )
+    else:
+        classifier.backbone.load_weights(trunk, weights=config.network.weights)
+    return describer(classifier, trunk)
+
+
+def _teacher(config, data, shape):
+    """Return the model that the settings name as the teacher."""
+    try:
+        teacher = load_model(config.warmup.teacher).model
+    except ValueError as error:
+        raise RunError(
+            f"--warmup_teacher must be {DESCRIPTORS!r} or the folder of a trained model. {error}"
+        ) from error
+    found = (teacher.shape.name, teacher.detector.image_size)
+    expected = (shape.name, data.image_size)
+    if found != expected:
+        raise RunError(
+            f"The teacher in {config.warmup.teacher} places a {found[0]} in images of {found[1]} "
+            f"pixels; this run has a {expected[0]} in {expected[1]}. They must be the same."
+        )
+    return teacher
+
+
+def _num_batches(num_images):
+    return -(-num_images // _BATCH_SIZE)
