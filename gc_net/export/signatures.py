@@ -39,6 +39,15 @@ class ServingModule(tf.Module):
             self.class_names_file = tf.saved_model.Asset(class_names_file)
         # Keras' own variables hold TensorFlow's, which are what a SavedModel can store.
         self.model_variables = [variable.value for variable in localizer.model.variables]
+        # One function that all signatures call, so that the file holds the networks once.
+        size = localizer.image_size
+        self._localize = tf.function(
+            self._localize_squashed,
+            input_signature=[
+                tf.TensorSpec([None, size, size, 3], tf.float32, "squashed"),
+                tf.TensorSpec([None, 2], tf.int32, "sizes"),
+            ],
+        )
 
     @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32, "images")])
     def serve(self, images):
@@ -79,8 +88,7 @@ class ServingModule(tf.Module):
         sizes = tf.tile(shape[None, 1:3], [shape[0], 1])  # [B, 2]
         return self._localize(preprocessing.squash(images, self._localizer.image_size), sizes)
 
-    def _localize(self, images, sizes):
-        images = tf.ensure_shape(images, [None, *[self._localizer.image_size] * 2, 3])
+    def _localize_squashed(self, images, sizes):
         outputs = localize(self._localizer.model, images)
         shape = self._localizer.shape
         best = tf.math.top_k(outputs.pop("class_probabilities"), self.top_k)
