@@ -117,15 +117,9 @@ def write_plot(path, costs):
 
 
 def _prepare(scratch, num_images, seed):
-    from gc_net.benchmarks.images import NUM_CLASSES, write_images
-    from gc_net.benchmarks.models import untrained_model
-    from gc_net.datasets.folder import Folder
-    from gc_net.saving import save_model
+    from gc_net.benchmarks.images import write_images
 
-    images = os.path.join(scratch, "images")
-    write_images(images, num_images, seed=seed)
-    model = untrained_model("tiny", IMAGE_SIZE, NUM_CLASSES)
-    save_model(os.path.join(scratch, "model"), model, Folder(images).class_names)
+    write_images(os.path.join(scratch, "images"), num_images, seed=seed)
 
 
 def _run(stage, scratch):
@@ -140,6 +134,18 @@ def _folder(scratch):
     from gc_net.datasets.folder import Folder
 
     return Folder(os.path.join(scratch, "images"), test_fraction=_TEST_FRACTION)
+
+
+def _model_dir(scratch):
+    """Return the folder of an untrained model, which the first to ask for writes."""
+    from gc_net.benchmarks.models import untrained_model
+    from gc_net.saving import save_model
+
+    folder = os.path.join(scratch, "model")
+    if not os.path.exists(folder):
+        class_names = _folder(scratch).class_names
+        save_model(folder, untrained_model("tiny", IMAGE_SIZE, len(class_names)), class_names)
+    return folder
 
 
 def _listing(scratch):
@@ -163,7 +169,7 @@ def _evaluation(scratch):
     from gc_net.evaluation.evaluate import evaluate
     from gc_net.saving import load_model
 
-    saved = load_model(os.path.join(scratch, "model"))
+    saved = load_model(_model_dir(scratch))
     dataset = _folder(scratch)
     return lambda: evaluate(saved.model, saved.class_names, dataset, split="train", baselines=())
 
@@ -179,7 +185,7 @@ def _prediction(scratch):
     from gc_net.inference.localizer import load
     from gc_net.inference.run import predict_files
 
-    model_dir = os.path.join(scratch, "model")
+    model_dir = _model_dir(scratch)
     localizer = load(model_dir)
     images, output = os.path.join(scratch, "images"), os.path.join(scratch, "labels")
     return lambda: predict_files(model_dir, images, output, localizer=localizer)

@@ -78,7 +78,8 @@ def step_and_parts(model, images, labels):
     """
     normalized = model.classifier.normalize(images)
     raw = tf.zeros([len(labels), model.shape.num_coefficients])
-    masked = ops.concatenate([normalized, normalized], axis=0)  # [2B, S, S, 3]
+    # Opposite, since what the mask gives to one image it takes from the other.
+    masked = ops.concatenate([normalized, -normalized], axis=0)  # [2B, S, S, 3]
     logits = tf.zeros([len(masked), model.classifier.num_classes])
 
     @tf.function

@@ -8,6 +8,7 @@ import pytest
 
 from gc_net.benchmarks import BENCHMARKS, allocator, size
 from gc_net.benchmarks import help as help_benchmark
+from gc_net.datasets.images import read_image
 
 
 def test_every_tool_is_a_program_with_a_help_text():
@@ -23,14 +24,15 @@ def test_help_is_timed_with_the_processor_time_of_the_tool():
 
 @pytest.mark.slow
 def test_every_stage_costs_time_and_memory_and_is_plotted(tmp_path):
-    plot = tmp_path / "size.png"
-    _, table = size.report(sizes=[40, 80], plot=str(plot))
-    rows = [line.split(" | ") for line in table.splitlines()[2:]]
-    assert [row[0].removeprefix("| ") for row in rows] == [
-        stage for stage in size.STAGES for _ in range(2)
-    ]
-    assert all(float(row[3]) > 0 for row in rows)
-    assert plot.stat().st_size > 1000
+    costs = size.measure([40, 80], list(size.STAGES))
+    assert {(cost.stage, cost.num_images) for cost in costs} == {
+        (stage, count) for stage in size.STAGES for count in (40, 80)
+    }
+    assert all(cost.seconds > 0 and cost.megabytes > 10 for cost in costs)
+    size.write_plot(tmp_path / "size.png", costs)
+    assert read_image(tmp_path / "size.png").shape[1] > 900
+    with pytest.raises(ValueError, match="A plot needs two sizes"):
+        size.write_plot(tmp_path / "other.png", costs[:1])
 
 
 def test_listing_is_measured_in_a_process_without_tensorflow():
