@@ -208,7 +208,7 @@ def _identity(text):
 
 def _relative_file(text):
     parts = text.split("/")
-    if not text or os.path.isabs(text) or ".." in parts or "" in parts:
+    if not text or os.path.isabs(text) or {"..", ""} & set(parts) or "\0" in text:
         raise ValueError("expected the name of a file below images/")
     return text
 

@@ -90,6 +90,8 @@ def test_without_a_box_file_there_is_no_truth(copy):
         ("images.txt", "9 007", "nine 007", r"images\.txt, line 2.*nine"),
         ("images.txt", "007.Parakeet_Auklet/b", "../b", r"images\.txt, line 2.*below images/"),
         ("images.txt", "007.Parakeet_Auklet/b", "/etc/b", r"images\.txt, line 2.*below images/"),
+        ("images.txt", "007.Parakeet_Auklet/b", "a\0/b", r"images\.txt, line 2.*below images/"),
+        ("images.txt", "9 007", f"{2**63} 007", r"images\.txt, line 2.*expected an id"),
         ("classes.txt", "7 007", "7 007.Again\n7 007", r"classes\.txt, line 3.*second time"),
         ("classes.txt", "7 007", "8 008.Nobody\n7 007", r"no training image: Nobody"),
         ("images.txt", LISTS["images.txt"], "\n", r"images\.txt is empty"),

@@ -2,8 +2,8 @@ r"""Send mutated images through every way an image can come in, and say what bec
 
 python -m tests.faults.decode_mutated --seed=0 --first=0 --count=10000
 
-One line of JSON. Ends the process where an image takes longer than `--seconds`; the number of the
-image under way is always the last line in the file given by `--trace`, so that a crash has a name.
+One line of JSON. Ends the process where an image, or `predict`'s batch, takes longer than
+`--seconds`; what is under way is always in the file given by `--trace`, so that a crash has a name.
 """
 
 import argparse
@@ -29,20 +29,22 @@ from gc_net.export.signatures import ServingModule
 from gc_net.inference.localizer import Localizer
 from gc_net.serving.demo import DemoApp
 from gc_net.serving.rest import RestModel
-from tests.faults.mutator import mutated
+from tests.faults.mutator import FILES, mutated
 from tests.inference.models import CLASS_NAMES, varied_model
 
 MAX_PIXELS = 50_000_000  # the demo's default
+BATCH = 16
 
 
 class Ways:
     """The ways in: each is a method that returns whether the image was decoded.
 
     A result must be whole and finite, and a refusal must be the one that is documented; anything
-    else is raised.
+    else is raised. `predict` takes several at once, as it always does, and must refuse as many
+    as `dataset`, which has the same decoder.
     """
 
-    names = ("dataset", "predict", "serving", "demo")
+    names = ("dataset", "serving", "demo")
 
     def __init__(self, scratch):
         self.scratch = scratch
@@ -64,14 +66,14 @@ class Ways:
         assert squash(image, 32).shape == (32, 32, 3)
         return True
 
-    def predict(self, data):
+    def predict(self, files):
         unreadable = Unreadable()
-        (prediction,) = self.localizer.predict([data], unreadable=unreadable)
-        if prediction is None:
-            assert len(unreadable) == 1
-            return False
-        assert np.isfinite(prediction.box_xyxy).all() and np.isfinite(prediction.confidence)
-        return True
+        predictions = self.localizer.predict(files, BATCH, unreadable=unreadable)
+        decoded = [prediction for prediction in predictions if prediction is not None]
+        assert len(decoded) + len(unreadable) == len(files)
+        for prediction in decoded:
+            assert np.isfinite(prediction.box_xyxy).all() and np.isfinite(prediction.confidence)
+        return len(decoded)
 
     def serving(self, data):
         try:
@@ -96,39 +98,64 @@ class Ways:
         return True
 
 
+class Watch:
+    """Runs one thing at a time, and keeps what it took.
+
+    Attributes:
+        slowest, largest: By way, the longest time in seconds and the most memory in kB.
+        failures: What raised, as text.
+    """
+
+    def __init__(self, seconds, trace):
+        self.seconds, self.trace = seconds, trace
+        self.slowest, self.largest = collections.Counter(), collections.Counter()
+        self.failures = []
+
+    def call(self, way, what, function, data):
+        """Return the result, or None where it raised."""
+        with open(self.trace, "w", encoding="utf-8") as log:
+            log.write(f"{way}: {what}")
+        faulthandler.dump_traceback_later(self.seconds, exit=True)
+        before = _restart_peak()
+        start = time.perf_counter()
+        result = None
+        try:
+            result = function(data)
+        except Exception as error:
+            self.failures.append(f"{way}: {what}: {error!r:.300}")
+        self.slowest[way] = max(self.slowest[way], time.perf_counter() - start)
+        self.largest[way] = max(self.largest[way], _peak() - before)
+        faulthandler.cancel_dump_traceback_later()
+        return result
+
+
 def run(seed, first, count, seconds, trace, scratch):
     """Return a dict of what was found, by way."""
     ways = Ways(scratch)
-    whole = mutated(seed, 0)[2]
-    counts = {name: collections.Counter() for name in ways.names}
-    slowest, largest = dict.fromkeys(ways.names, 0.0), dict.fromkeys(ways.names, 0)
-    failures = []
-    for name in ways.names:  # what is only made once is no image's doing
+    counts = {name: collections.Counter() for name in (*ways.names, "predict")}
+    whole = FILES["PNG"]  # what is only made once is no image's doing
+    for name in ways.names:
         getattr(ways, name)(whole)
-    with open(trace, "w", encoding="utf-8") as log:
-        for number in range(first, first + count):
+    ways.predict([whole] * BATCH)
+    watch = Watch(seconds, trace)
+    for start in range(first, first + count, BATCH):
+        files = []
+        for number in range(start, min(start + BATCH, first + count)):
             original, kinds, data = mutated(seed, number)
+            files.append(data)
             for name in ways.names:
-                log.seek(0)
-                log.truncate()
-                log.write(f"{number} {name} {original} {kinds}")
-                log.flush()
-                faulthandler.dump_traceback_later(seconds, exit=True)
-                before = _restart_peak()
-                start = time.perf_counter()
-                try:
-                    decoded = getattr(ways, name)(data)
+                what = f"{number} {original} {kinds}"
+                decoded = watch.call(name, what, getattr(ways, name), data)
+                if decoded is not None:
                     counts[name]["decoded" if decoded else "rejected"] += 1
-                except Exception as error:
-                    failures.append(f"{number} {name} {original} {kinds}: {error!r:.300}")
-                slowest[name] = max(slowest[name], time.perf_counter() - start)
-                largest[name] = max(largest[name], _peak() - before)
-            faulthandler.cancel_dump_traceback_later()
+        decoded = watch.call("predict", f"{start} and {BATCH - 1} more", ways.predict, files)
+        if decoded is not None:
+            counts["predict"].update(decoded=decoded, rejected=len(files) - decoded)
     return {
         "counts": {name: dict(count) for name, count in counts.items()},
-        "slowest_seconds": {name: round(value, 2) for name, value in slowest.items()},
-        "largest_megabytes": {name: round(value / 1024) for name, value in largest.items()},
-        "failures": failures,
+        "slowest_seconds": {name: round(value, 2) for name, value in watch.slowest.items()},
+        "largest_megabytes": {name: round(kb / 1024) for name, kb in watch.largest.items()},
+        "failures": watch.failures,
     }
 
 

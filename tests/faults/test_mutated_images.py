@@ -9,29 +9,38 @@ from tests.faults.mutator import FILES, mutated
 from tests.training.samples import ROOT
 
 NUM_IMAGES = amount(250, 10_000)
+NUM_PROCESSES = amount(1, 4)
 SEED = 0
 # An image of MAX_PIXELS in float32, and half as much again for what it is made from.
 MOST_MEGABYTES = 3_300
 
 
 def test_every_mutated_image_is_decoded_to_something_finite_or_refused(tmp_path):
-    trace = tmp_path / "trace"
+    share = NUM_IMAGES // NUM_PROCESSES
+    processes = [
+        started(tmp_path, number, number * share, share) for number in range(NUM_PROCESSES)
+    ]
+    for number, process in enumerate(processes):
+        output, _ = process.communicate()
+        trace, errors = ((tmp_path / f"{number}{end}").read_text() for end in ("", ".errors"))
+        assert process.returncode == 0, f"{trace}\n{errors[-2000:]}"
+        found = json.loads(output.splitlines()[-1])
+        print(f"\n{json.dumps(found, indent=1)}")
+        assert not found["failures"]
+        for counts in found["counts"].values():
+            assert sum(counts.values()) == share
+            assert min(counts["decoded"], counts["rejected"]) > share / 25
+        assert found["counts"]["predict"] == found["counts"]["dataset"]
+        assert max(found["largest_megabytes"].values()) < MOST_MEGABYTES
+
+
+def started(folder, number, first, count):
+    options = {"seed": SEED, "first": first, "count": count}
+    options |= {"trace": folder / f"{number}", "scratch": folder / f"{number}.image"}
     command = [sys.executable, "-m", "tests.faults.decode_mutated"]
-    options = {"seed": SEED, "count": NUM_IMAGES, "trace": trace, "scratch": tmp_path / "image"}
-    done = subprocess.run(
-        [*command, *(f"--{name}={value}" for name, value in options.items())],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, f"{trace.read_text()}\n{done.stderr[-2000:]}"
-    found = json.loads(done.stdout.splitlines()[-1])
-    print(f"\n{json.dumps(found, indent=1)}")
-    assert not found["failures"]
-    for counts in found["counts"].values():
-        assert sum(counts.values()) == NUM_IMAGES
-        assert min(counts["decoded"], counts["rejected"]) > NUM_IMAGES / 25
-    assert max(found["largest_megabytes"].values()) < MOST_MEGABYTES
+    command += [f"--{name}={value}" for name, value in options.items()]
+    with open(folder / f"{number}.errors", "w") as errors:  # decoders have much to say
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=errors, text=True)
 
 
 def test_mutated_images_are_many_and_the_same_each_time():
