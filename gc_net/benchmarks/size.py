@@ -48,39 +48,41 @@ def report(
         seed: Of the creatures.
     """
     yield f"{conditions()}, seed {seed}"
-    costs = measure(sizes, stages, seed)
-    yield table(
-        ["stage", "images", "seconds", "processor seconds", "processor ms an image", "peak MB"],
-        [
+    header = ["images", "stage", "seconds", "processor seconds", "processor ms an image", "peak MB"]
+    costs = []
+    for num_images in sizes:
+        found = measure(num_images, stages, seed)
+        costs += found
+        # A table for each size: the next one may take ten times as long.
+        rows = [
             [
+                f"{num_images:,}",
                 cost.stage,
-                f"{cost.num_images:,}",
                 f"{cost.seconds:.2f}",
                 f"{cost.processor_seconds:.2f}",
-                f"{1000 * cost.processor_seconds / cost.num_images:.3f}",
+                f"{1000 * cost.processor_seconds / num_images:.3f}",
                 f"{cost.megabytes:.0f}",
             ]
-            for cost in sorted(costs, key=lambda cost: stages.index(cost.stage))
-        ],
-    )
+            for cost in found
+        ]
+        yield table(header, rows)
     if plot:
         write_plot(plot, costs)
 
 
-def measure(sizes, stages, seed=0):
-    """Return a list of `Cost`s."""
+def measure(num_images, stages, seed=0):
+    """Return a list of `Cost`s, one for each stage."""
     for stage in stages:
         if stage not in STAGES:
             raise ValueError(f"Unknown stage {stage!r}. Known ones: {', '.join(STAGES)}.")
     processes = multiprocessing.get_context("spawn")
     costs = []
-    for num_images in sizes:
-        with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch:
+        with processes.Pool(1) as process:
+            process.apply(_prepare, (scratch, num_images, seed))
+        for stage in stages:
             with processes.Pool(1) as process:
-                process.apply(_prepare, (scratch, num_images, seed))
-            for stage in stages:
-                with processes.Pool(1) as process:
-                    costs.append(Cost(stage, num_images, *process.apply(_run, (stage, scratch))))
+                costs.append(Cost(stage, num_images, *process.apply(_run, (stage, scratch))))
     return costs
 
 
