@@ -8,6 +8,9 @@ import tensorflow as tf
 
 _LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a JPEG are looked for
 _WHITE = 255.0
+# Of one image. TensorFlow's decoders take ten times as many; as float32, which they become next,
+# that would be gigabytes from a file of a few kilobytes.
+MAX_PIXELS = 50_000_000
 
 
 def squash(images, size):
@@ -26,7 +29,10 @@ def decode(data):
         lambda: tf.io.decode_jpeg(data, dct_method="INTEGER_ACCURATE"),
         lambda: tf.io.decode_image(data, expand_animations=False),
     )
-    image = _over_white(tf.cast(image, tf.float32))
+    pixels = tf.reduce_prod(tf.shape(image)[:2])
+    few = tf.debugging.Assert(pixels <= MAX_PIXELS, ["The image has too many pixels:", pixels])
+    with tf.control_dependencies([few]):
+        image = _over_white(tf.cast(image, tf.float32))
     orientation = tf.cond(is_jpeg, lambda: exif_orientation(data), lambda: 1)
     return _upright(image, orientation)
 

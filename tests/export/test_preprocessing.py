@@ -8,6 +8,7 @@ import tensorflow as tf
 from gc_net.datasets import transforms
 from gc_net.datasets.images import decode_image
 from gc_net.export import preprocessing
+from tests.datasets import encoded
 from tests.inference.models import noise
 
 
@@ -80,3 +81,14 @@ def test_squashing_in_the_graph_is_within_two_grey_levels_of_squashing_outside(s
     # The border is treated differently where an image shrinks much.
     assert np.abs(found - expected)[2:-2, 2:-2].max() <= 2
     assert np.array_equal(preprocessing.squash(found, 48), found)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".gif"])
+def test_an_image_of_too_many_pixels_is_refused_before_it_is_converted(suffix, monkeypatch):
+    data = encoded.encode(suffix, encoded.picture(20, 30))
+    decode = tf.function(preprocessing.decode)
+    monkeypatch.setattr(preprocessing, "MAX_PIXELS", 600)
+    assert decode(tf.constant(data)).shape == (20, 30, 3)
+    monkeypatch.setattr(preprocessing, "MAX_PIXELS", 599)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="too many pixels"):
+        tf.function(preprocessing.decode)(tf.constant(data))
