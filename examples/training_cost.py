@@ -25,14 +25,13 @@ class Recipe:
     classifier_epochs: int
     num_folds: int
     detector_epochs: int
-    batch_size: int
 
 
 RECIPES = (
-    Recipe("cub_lite", "efficientnet_lite0", 128, CUB, 8, 2, 10, 32),
-    Recipe("cub_vgg16", "vgg16", 224, CUB, 200, 0, 30, 32),
-    Recipe("cub_googlenet", "googlenet", 224, CUB, 200, 0, 30, 32),
-    Recipe("ilsvrc_inception_v3", "inception_v3", 299, ILSVRC, 0, 0, 30, 256),
+    Recipe("cub_lite", "efficientnet_lite0", 128, CUB, 8, 2, 10),
+    Recipe("cub_vgg16", "vgg16", 224, CUB, 200, 0, 30),
+    Recipe("cub_googlenet", "googlenet", 224, CUB, 200, 0, 30),
+    Recipe("ilsvrc_inception_v3", "inception_v3", 299, ILSVRC, 0, 0, 30),
 )
 # Passes through a network, in units of its forward pass. A backward pass to weights and input
 # costs two, one to the input alone costs one.

@@ -18,8 +18,8 @@ def test_operations_are_two_a_multiplication_and_as_published(backbone, size, pu
 
 
 def test_classifiers_of_folds_see_all_images_but_their_own():
-    plain = Recipe("plain", "tiny", 32, 100, 2, 0, 1, 10)
-    folds = Recipe("folds", "tiny", 32, 100, 2, 5, 1, 10)
+    plain = Recipe("plain", "tiny", 32, 100, 2, 0, 1)
+    folds = Recipe("folds", "tiny", 32, 100, 2, 5, 1)
     assert training_flops(plain, 1.0) == (2 * 100 * 3, 100 * 7)
     assert training_flops(folds, 1.0)[0] == 2 * (100 + 5 * 80) * 3
 
