@@ -87,13 +87,15 @@ def read_stages(*stages, own=None):
     return read(TrainConfig, **sections), read(RunOptions)
 
 
-def run_stages(argv, sections, own=None, **arguments):
-    """Do what a training tool does: read the flags, call `chain.train`, put errors in one line.
+def run_stages(argv, sections, stages, own=None, evaluate=False, classifier_dir=None):
+    """Do what a training tool does: read the flags, run stages, put errors in one line.
 
     Args:
         argv: What `main` is given.
         sections, own: What `define_stages` was given.
-        arguments: What else `chain.train` takes.
+        stages: The stages to run.
+        evaluate: Whether to evaluate at the end and write a report, where the detector was trained.
+        classifier_dir: As `Chain` takes it.
     """
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
@@ -102,10 +104,15 @@ def run_stages(argv, sections, own=None, **arguments):
     except ValueError as error:
         raise app.UsageError(str(error)) from None
     from gc_net.datasets.base import DataError
-    from gc_net.training.chain import train
+    from gc_net.training.chain import Chain
     from gc_net.training.run import RunError
 
     try:
-        train(config, options, **arguments)
+        with Chain(config, options, classifier_dir=classifier_dir) as chain:
+            model_dir = chain.train(stages)
+        if evaluate and "detector" in stages and chain.chief:
+            from gc_net.evaluation.evaluate import evaluate_run
+
+            evaluate_run(model_dir, config, options)
     except (RunError, DataError) as error:
         sys.exit(f"Error: {error}")

@@ -1,0 +1,174 @@
+"""What the stages of a run have in common: its folder, devices, data, and how each is kept.
+
+work_dir/
+    config.json               all settings, versions and the seed
+    classifier/               config.json, log.csv, tensorboard/, model/
+    classifier_fold0/ …       the same, with cross-fitting
+    generator/                config.json, log.csv, <shape>_<network>.npz
+    warmup/                   config.json, log.csv, tensorboard/, targets.npz, model/
+    detector/                 config.json, log.csv, tensorboard/
+    model/                    the result, see gc_net.saving
+"""
+
+import contextlib
+import dataclasses
+import os
+import zlib
+
+import keras
+
+from gc_net.saving import MODEL_FILE, save_model
+from gc_net.training import devices, loop, run, watch
+from gc_net.training.config import ClassifierConfig
+from gc_net.training.data import TrainingData, cache_folder, open_dataset
+from gc_net.training.run import RunError
+
+
+def trained_with(run_dir):
+    """Return the settings that the classifier of a run was trained with."""
+    path = os.path.join(run_dir, "classifier", run.CONFIG_FILE)
+    record = run.read_json(path)
+    if record is None:
+        raise RunError(
+            f"There is no classifier in {run_dir}: {path} does not exist. Train one with "
+            "`python -m tools.train_classifier`, or give the folder of a run that has one."
+        )
+    return record["config"]
+
+
+class Workspace:
+    """The folder of one run, on its devices and with its data.
+
+    A context manager: within it the folder is locked.
+
+    Args:
+        config: A `TrainConfig`.
+        options: A `RunOptions`.
+        dataset: The `Dataset`; opened as `config` says if None.
+        classifier_dir: Folder of another run whose classifiers are used, with its settings.
+    """
+
+    def __init__(self, config, options, dataset=None, classifier_dir=None):
+        self.classifier_dir = classifier_dir
+        self.classifier_seed = config.seed
+        if classifier_dir is not None:
+            record = trained_with(classifier_dir)
+            self.classifier_seed = record["seed"]
+            settings = ClassifierConfig.from_dict(record["classifier"])
+            config = dataclasses.replace(config, classifier=settings)
+        self.config = config
+        self.options = options
+        self.work_dir = os.path.abspath(os.path.expanduser(options.work_dir))
+        self.model_dir = os.path.join(self.work_dir, "model")
+        self._given_dataset = dataset
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            # Before any other operation, as tf.distribute wants it for several machines.
+            strategy = devices.make_strategy(self.options.devices)
+            stack.enter_context(strategy.scope())
+            devices.set_up(self.config.seed, self.config.mixed_precision, self.config.deterministic)
+            for stage in ("classifier", "warmup", "detector"):
+                devices.check_batch_size(stage, getattr(self.config, stage).batch_size)
+            self.chief = devices.is_chief()
+            if self.chief:
+                stack.enter_context(run.locked(self.work_dir))
+            self.dataset = self._given_dataset or open_dataset(self.config.data)
+            self.data = self._training_data()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception):
+        return self._stack.__exit__(*exception)
+
+    def _training_data(self):
+        split = self.dataset.split("train")
+        self.cache_dir = cache_folder(self.options, split, self.config.data)
+        return TrainingData(split, self.config.data, self.config.seed, self.cache_dir)
+
+    def _train(self, model, batches, epochs, steps, folder, epoch_logs=None, **watched):
+        loop.train(
+            model,
+            batches,
+            epochs=epochs,
+            steps_per_epoch=steps,
+            folder=folder,
+            checkpoint_steps=self.options.checkpoint_steps,
+            callbacks=self._callbacks(folder, **watched),
+            epoch_logs=epoch_logs,
+            verbose=self.options.verbose if self.chief else 0,
+        )
+
+    def _callbacks(self, folder, **watched):
+        run.make_folder(folder)
+        return watch.stage_callbacks(folder, self.options.tensorboard, **watched)
+
+    def _corloc_log(self, model):
+        if not self.options.log_corloc or not self.chief:
+            return None
+        truth = self.dataset.truth("test")
+        if truth is None:
+            return None
+        return watch.CorLocLog(
+            model,
+            self.dataset.split("test"),
+            truth,
+            self.data,
+            self.options.log_corloc,
+            self.cache_dir,
+        )
+
+    def _freeze(self, network):
+        if self.config.network.train_from:
+            network.freeze_before(self.config.network.train_from)
+
+    def _classifier_run(self):
+        """Return what says which other run the classifiers come from, where they do."""
+        if self.classifier_dir is None:
+            return {}
+        return {"classifier_run": trained_with(self.classifier_dir)}
+
+    def _settings(self, *sections):
+        """Return the settings that the result of a stage depends on."""
+        config = self.config.to_dict()
+        common = {name: config[name] for name in ("seed", "mixed_precision", "deterministic")}
+        images = {"training_images": self.data.fingerprint()}
+        return {**{name: config[name] for name in sections}, **common, **images}
+
+    def _check(self, folder, settings):
+        run.check_config(folder, settings, write=self.chief)
+        if self.chief:
+            # Only now: the settings of a run that is refused must not replace those in force.
+            record = {"config": self.config.to_dict(), "environment": run.environment()}
+            run.write_json(os.path.join(self.work_dir, run.CONFIG_FILE), record)
+
+    def _is_done(self, model_dir):
+        return self._agreed_exists(os.path.join(model_dir, MODEL_FILE))
+
+    def _agreed_exists(self, path):
+        exists = os.path.exists(path)
+        devices.check_agreement(f"existence of {path}", exists)
+        return exists
+
+    def _set_seed(self, name):
+        # Each stage has its own, so that it does not matter which ones ran in this process.
+        keras.utils.set_random_seed((self.config.seed + zlib.crc32(name.encode())) % 2**32)
+
+    def _announce(self, what, indices=None):
+        if self.chief and self.options.verbose:
+            count = len(self.data.split) if indices is None else len(indices)
+            print(f"\n{what}, {count:,} images", flush=True)
+
+    def _save(self, folder, model_dir, model):
+        if self.chief:
+            info = {
+                "config": self.config.to_dict(),
+                "resize_size": self.data.resize_size,
+                "environment": run.environment(),
+            }
+            with run.writing(model_dir):
+                save_model(model_dir, model, self.dataset.class_names, info)
+            loop.clear_checkpoints(folder)
+        # The others must not look for the result before it is there.
+        devices.barrier()
