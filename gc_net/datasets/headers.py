@@ -102,6 +102,22 @@ def _png(data):
     return height, width, _chunk_orientation(data, 8, ">I4s", b"eXIf", trailer=4)
 
 
+def check_png_chunks(data):
+    """Raise an `ImageError` where a PNG's chunk claims to be longer than the file.
+
+    OpenCV makes room for what is claimed before it looks: two gigabytes for a file of some bytes.
+    """
+    position, name = 8, b""
+    while position + 8 <= len(data) and name != b"IEND":
+        length, name = _unpack(">I4s", data, position)
+        position += 12 + length
+        if position > len(data):
+            raise ImageError(
+                f"truncated or damaged: a chunk of the PNG has {length:,} bytes by its header, "
+                "more than the file"
+            )
+
+
 def _webp(data):
     chunk = bytes(data[12:16])
     if chunk == b"VP8X":

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from gc_net.datasets.base import ImageError
-from gc_net.datasets.headers import read_header
+from gc_net.datasets.headers import check_png_chunks, read_header
 
 IMAGE_EXTENSIONS = frozenset(
     {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
@@ -71,6 +71,8 @@ def decode_with_size(data, target=None):
     header = _checked_header(data)
     if header.kind == "JPEG":
         _check_jpeg(data, header)
+    elif header.kind == "PNG":
+        check_png_chunks(data)
     reduction = _reduction(header, target)
     image = _to_rgb(_decode(data, header, reduction), header.kind)
     expected = (-(-header.stored_height // reduction), -(-header.stored_width // reduction))

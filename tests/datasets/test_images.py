@@ -186,6 +186,16 @@ def test_the_bomb_is_refused_from_a_few_kilobytes_in_no_time_and_memory():
     assert int(done.stdout) < 20_000  # kilobytes; the pixels would be 1.2 GB
 
 
+def test_a_png_chunk_longer_than_the_file_takes_no_memory(monkeypatch):
+    data = bytearray(encoded.encode(".png", PICTURE))
+    images.decode_image(bytes(data) + b"trailer" * 9)
+    place = data.index(b"IDAT") - 4
+    data[place : place + 4] = struct.pack(">I", 2**31 - 1)
+    monkeypatch.setattr(cv2, "imdecode", lambda *_: pytest.fail("was given to the decoder"))
+    with pytest.raises(ImageError, match=r"truncated or damaged: a chunk of the PNG has 2,147,483"):
+        images.decode_image(bytes(data))
+
+
 def test_a_jpeg_of_very_many_scans_is_refused_in_no_time(monkeypatch):
     data = encoded.jpeg(encoded.photo(64, 64), progressive=True)
     images.decode_image(data)
