@@ -25,17 +25,18 @@ class Recipe:
     classifier_epochs: int
     num_folds: int
     detector_epochs: int
+    warmup_epochs: int = 0
 
 
 RECIPES = (
-    Recipe("cub_lite", "efficientnet_lite0", 128, CUB, 8, 2, 10),
+    Recipe("cub_lite", "efficientnet_lite0", 160, CUB, 10, 0, 0, warmup_epochs=6),
     Recipe("cub_vgg16", "vgg16", 224, CUB, 200, 0, 30),
     Recipe("cub_googlenet", "googlenet", 224, CUB, 200, 0, 30),
     Recipe("ilsvrc_inception_v3", "inception_v3", 299, ILSVRC, 0, 0, 30),
 )
 # Passes through a network, in units of its forward pass. A backward pass to weights and input
 # costs two, one to the input alone costs one.
-CLASSIFIER_STEP = 1 + 2
+CLASSIFIER_STEP = WARMUP_STEP = 1 + 2
 DETECTOR_STEP = (1 + 2) + 2 * 1 + 2 * 1  # the detector; the frozen classifier on two images
 
 
@@ -62,11 +63,15 @@ def _multiplications(layer):
 
 
 def training_flops(recipe, forward):
-    """Return the operations of the classifiers' and of the detector's training."""
+    """Return the operations of the classifiers' and of the detector's training.
+
+    Layers that a recipe freezes are counted like the others, so for such a one it is a bound.
+    """
     # With folds, each is trained on all images but its own part, and one classifier on all.
     passes = 1 + max(recipe.num_folds - 1, 0)
     classifier = recipe.classifier_epochs * passes * recipe.num_images * CLASSIFIER_STEP * forward
-    return classifier, recipe.detector_epochs * recipe.num_images * DETECTOR_STEP * forward
+    passes = recipe.warmup_epochs * WARMUP_STEP + recipe.detector_epochs * DETECTOR_STEP
+    return classifier, recipe.num_images * passes * forward
 
 
 def rows(flags):

@@ -22,6 +22,8 @@ def test_classifiers_of_folds_see_all_images_but_their_own():
     folds = Recipe("folds", "tiny", 32, 100, 2, 5, 1)
     assert training_flops(plain, 1.0) == (2 * 100 * 3, 100 * 7)
     assert training_flops(folds, 1.0)[0] == 2 * (100 + 5 * 80) * 3
+    warm = Recipe("warm", "tiny", 32, 100, 2, 0, 1, warmup_epochs=4)
+    assert training_flops(warm, 1.0)[1] == 100 * (7 + 4 * 3)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
@@ -34,3 +36,4 @@ def test_settings_are_those_of_the_recipes(recipe):
     assert int(flags.get("classifier_epochs", 0)) * trained == recipe.classifier_epochs
     assert int(flags.get("classifier_num_folds", 0)) == recipe.num_folds
     assert int(flags["detector_epochs"]) == recipe.detector_epochs
+    assert int(flags.get("warmup_epochs", 0)) == recipe.warmup_epochs
