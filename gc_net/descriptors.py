@@ -11,6 +11,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from gc_net.datasets.base import DataError
+
 
 class Transform:
     """Images to maps of the first principal component of their descriptors.
@@ -21,7 +23,7 @@ class Transform:
     Example:
         transform = Transform(describer(classifier))
         transform.fit(batches)
-        masks = largest_parts(transform(images) > 0)
+        masks = largest_parts(transform(images), size=224)
     """
 
     def __init__(self, describe):
@@ -44,7 +46,7 @@ class Transform:
             products = products + flat.T @ flat
             inside_out = inside_out + _middle_over_border(descriptors)
         if not count:
-            raise ValueError("there is no training image that can be read.")
+            raise DataError("there is no training image that can be read.")
         mean = total / count
         covariance = products / count - np.outer(mean, mean)
         _, directions = np.linalg.eigh(covariance)
@@ -61,6 +63,11 @@ class Transform:
         return self.project(self.describe(images))
 
 
+def descriptor_model(backbone, trunk):
+    """Return a model from normalized images to descriptors [B, h, w, C]."""
+    return keras.Model(trunk.inputs, trunk.get_layer(backbone.descriptor_layer).output)
+
+
 def describer(network, trunk=None):
     """Return a function of 0–255 images to descriptors.
 
@@ -68,8 +75,7 @@ def describer(network, trunk=None):
         network: A `Network`, whose backbone says which layer describes best.
         trunk: A trunk of that backbone with other weights; the network's own if None.
     """
-    layer = (trunk or network.trunk).get_layer(network.backbone.descriptor_layer)
-    model = keras.Model((trunk or network.trunk).inputs, layer.output)
+    model = descriptor_model(network.backbone, trunk or network.trunk)
 
     @tf.function(reduce_retracing=True)
     def describe(images):

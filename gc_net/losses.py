@@ -61,8 +61,7 @@ class OverlapLoss(keras.losses.Loss):
     def call(self, y_true, y_pred):
         masks, predictions = ops.cast(y_true, "float32"), ops.cast(y_pred, "float32")
         axes = tuple(range(1, len(masks.shape)))
-        total = ops.sum(ops.square(predictions) + ops.square(masks), axis=axes)
-        return 1.0 - 2.0 * ops.sum(masks * predictions, axis=axes) / total
+        return _dice(masks, predictions, axes)
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
@@ -101,8 +100,13 @@ class MaskLoss(DiceLoss):
     def call(self, y_true, y_pred):
         masks, predictions = ops.cast(y_true, "float32"), ops.cast(y_pred, "float32")
         axes = tuple(range(1, len(masks.shape)))
-        overlap = ops.sum(masks * predictions, axis=axes)
-        total = ops.sum(ops.square(predictions) + ops.square(masks), axis=axes)
-        each = 1.0 - (2.0 * overlap + self.smooth) / (total + self.smooth)  # [B]
+        each = _dice(masks, predictions, axes, self.smooth)  # [B]
         crossentropy = ops.mean(ops.binary_crossentropy(masks, predictions), axis=axes)
         return super().call(masks, predictions) + each + crossentropy
+
+
+def _dice(masks, predictions, axes, smooth=0.0):
+    """Return 1 − (2·Σpg + s)/(Σp² + Σg² + s), summed over `axes`."""
+    overlap = ops.sum(masks * predictions, axis=axes)
+    total = ops.sum(ops.square(predictions) + ops.square(masks), axis=axes)
+    return 1.0 - (2.0 * overlap + smooth) / (total + smooth)

@@ -113,6 +113,6 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, classifier_dir=
         if evaluate and "detector" in stages and chain.chief:
             from gc_net.evaluation.evaluate import evaluate_run
 
-            evaluate_run(model_dir, config, options)
+            evaluate_run(model_dir, chain.dataset, chain.cache_dir)
     except (RunError, DataError) as error:
         sys.exit(f"Error: {error}")

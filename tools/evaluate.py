@@ -6,27 +6,21 @@ python -m tools.evaluate --model=runs/birds/model --dataset=cub --data_dir=CUB_2
 Prints a table and writes metrics.json, predictions.json and report.html to --output.
 """
 
-import functools
 import os
 import sys
 
 from absl import app, flags
 
-from gc_net.datasets import DATASETS
 from gc_net.evaluation.baselines import BASELINES
 from gc_net.evaluation.protocols import PROTOCOLS
+from tools import data_flags
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string("model", None, "Folder of the model, e.g. runs/mine/model.", required=True)
-flags.DEFINE_enum(
-    "dataset", None, DATASETS.names, "Kind of dataset; the one it was trained on if not set."
-)
-flags.DEFINE_string("data_dir", None, "Folder of the dataset; where it was in training if not set.")
-flags.DEFINE_string("dataset_options", None, "More of the dataset's settings, as in training.")
-flags.DEFINE_string("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
+data_flags.define(split="test")
+flags.adopt_module_key_flags(data_flags)
 flags.DEFINE_string("output", None, "Folder to write to; `evaluation` beside the model if not set.")
-flags.DEFINE_enum("split", "test", ["train", "test"], "Which part of the dataset.")
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
 flags.DEFINE_list(
     "baselines",
@@ -48,16 +42,14 @@ flags.DEFINE_bool("report", True, "Write report.html.")
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-    from gc_net.evaluation.evaluate import recorded_dataset, run_evaluation
+    from gc_net.evaluation.evaluate import run_evaluation
 
-    data = {name: FLAGS[name].value for name in ("dataset", "data_dir", "dataset_options", "boxes")}
-    data = {name: value for name, value in data.items() if value is not None}
     run_dir = os.path.dirname(os.path.abspath(FLAGS.model))
     output = FLAGS.output or os.path.join(run_dir, "evaluation")
     try:
         run_evaluation(
             FLAGS.model,
-            functools.partial(recorded_dataset, **data),
+            data_flags.dataset(),
             output,
             protocol=FLAGS.protocol,
             split=FLAGS.split,

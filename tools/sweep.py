@@ -13,9 +13,8 @@ import sys
 from absl import app, flags
 
 from gc_net.evaluation.protocols import PROTOCOLS
+from gc_net.training.config import STAGES
 from tools import config_flags
-
-STAGES = ("classifier", "generator", "warmup", "detector")
 
 FLAGS = flags.FLAGS
 config_flags.define_stages(*STAGES)

@@ -9,9 +9,8 @@ moment, the same command goes on where it was, and ends with the same weights.
 
 from absl import app, flags
 
+from gc_net.training.config import STAGES
 from tools import config_flags
-
-STAGES = ("classifier", "generator", "warmup", "detector")
 
 config_flags.define_stages(*STAGES)
 flags.adopt_module_key_flags(config_flags)

@@ -6,13 +6,12 @@ python -m tools.visualize --figure=ablation --output=ablation.png \
 python -m tools.visualize --figure=entropy --model=runs/birds/model --count=64 --output=entropy.pdf
 """
 
-import functools
 import sys
 
 from absl import app, flags
 
-from gc_net.datasets import DATASETS
 from gc_net.evaluation.visualize import FIGURES
+from tools import data_flags
 
 FLAGS = flags.FLAGS
 
@@ -29,13 +28,8 @@ flags.DEFINE_multi_string(
     required=True,
 )
 flags.DEFINE_string("output", "figure.png", "File to write: .png, .jpg or .pdf.")
-flags.DEFINE_enum(
-    "dataset", None, DATASETS.names, "Kind of dataset; the one it was trained on if not set."
-)
-flags.DEFINE_string("data_dir", None, "Folder of the dataset; where it was in training if not set.")
-flags.DEFINE_string("dataset_options", None, "More of the dataset's settings, as in training.")
-flags.DEFINE_string("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
-flags.DEFINE_enum("split", "test", ["train", "test"], "Which part of the dataset.")
+data_flags.define(split="test")
+flags.adopt_module_key_flags(data_flags)
 flags.DEFINE_integer("count", 8, "How many images; for `objects`, of each kind.", lower_bound=1)
 flags.DEFINE_integer("columns", 8, "How many in a row.", lower_bound=1)
 flags.DEFINE_integer("cell", 224, "Side of each image, in pixels.", lower_bound=16)
@@ -47,17 +41,15 @@ flags.DEFINE_integer("dpi", 300, "Resolution of a PDF, in dots an inch.", lower_
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-    from gc_net.evaluation.evaluate import recorded_dataset
     from gc_net.evaluation.visualize import visualize
 
-    data = {name: FLAGS[name].value for name in ("dataset", "data_dir", "dataset_options", "boxes")}
     options = ("split", "count", "columns", "cell", "seed", "captions")
     try:
         visualize(
             FLAGS.output,
             FLAGS.figure,
             FLAGS.model,
-            functools.partial(recorded_dataset, **data),
+            data_flags.dataset(),
             dots_per_inch=FLAGS.dpi,
             **{name: FLAGS[name].value for name in options},
         )

@@ -14,7 +14,7 @@ from gc_net.evaluation.report import write_report
 from gc_net.evaluation.results import Evaluation, read_history
 from gc_net.evaluation.writing import predictions, write_json
 from gc_net.training.config import DataConfig
-from gc_net.training.data import cache_folder, open_dataset
+from gc_net.training.data import open_dataset
 
 
 def run_evaluation(
@@ -75,19 +75,18 @@ def run_evaluation(
     return evaluation.metrics
 
 
-def evaluate_run(model_dir, config, options):
+def evaluate_run(model_dir, dataset, cache=None):
     """Evaluate a finished run on its dataset's test images, if these have boxes.
 
     Args:
         model_dir: Folder of the model that the run has written.
-        config, options: The run's `TrainConfig` and `RunOptions`.
+        dataset: The run's `Dataset`.
+        cache: Folder for decoded images, or None.
     """
-    dataset = open_dataset(config.data)
     if dataset.truth("test") is None:
         print(f"The model is in {model_dir}. There are no boxes to evaluate it on.")
         return
     output_dir = os.path.join(os.path.dirname(model_dir), "evaluation")
-    cache = cache_folder(options, dataset.split("train"), config.data)
     run_evaluation(model_dir, dataset, output_dir, cache=cache)
     print(f"\nThe model is in {model_dir}, the report in {output_dir}/report.html.")
 

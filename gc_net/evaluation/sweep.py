@@ -17,9 +17,7 @@ import os
 from gc_net.evaluation import compare
 from gc_net.evaluation.writing import write_json, write_text
 from gc_net.training import run as runs
-from gc_net.training.config import TrainConfig, plain_type
-
-_STAGES = ("classifier", "generator", "warmup", "detector")
+from gc_net.training.config import STAGES, TrainConfig, plain_type
 
 # Changes of settings by variant, named as the flags of tools.train.
 LOSSES = {
@@ -171,11 +169,11 @@ def _places():
     """Return {flag name: (section or None, field)} of all settings."""
     sections = {field.name: field.type for field in dataclasses.fields(TrainConfig)}
     places = {}
-    for section, prefix in [("data", ""), ("network", ""), *((s, f"{s}_") for s in _STAGES)]:
+    for section, prefix in [("data", ""), ("network", ""), *((s, f"{s}_") for s in STAGES)]:
         for field in dataclasses.fields(sections[section]):
             places[prefix + field.name] = (section, field)
     for field in dataclasses.fields(TrainConfig):
-        if field.name not in ("data", "network", *_STAGES):
+        if field.name not in ("data", "network", *STAGES):
             places[field.name] = (None, field)
     return places
 

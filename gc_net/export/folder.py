@@ -1,8 +1,8 @@
 """Export to a folder of this package, in half precision: small enough to keep beside the code."""
 
 import os
-import shutil
 
+from gc_net.atomic_files import replaced_folder
 from gc_net.evaluation.writing import write_json
 from gc_net.export.card import CARD_FILE, find_metrics, model_card
 from gc_net.export.parity import largest_differences, random_images
@@ -41,9 +41,8 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None):
     localizer = load(model_dir)
     localizer.info = without_folders(localizer.info)
     metrics = without_folders(find_metrics(model_folder(model_dir)))
-    temporary = f"{output_dir}.{os.getpid()}.partial"
     name = os.path.basename(output_dir)
-    try:
+    with replaced_folder(output_dir) as temporary:
         save_model(
             temporary, localizer.model, localizer.class_names, localizer.info, dtype="float16"
         )
@@ -55,14 +54,9 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None):
         with open(os.path.join(temporary, CARD_FILE), "w", encoding="utf-8") as file:
             file.write(card)
         images = random_images(localizer.image_size)
-        halved = load(temporary)
         differences = largest_differences(
-            localize(localizer.model, images), localize(halved.model, images)
+            localize(localizer.model, images), localize(load(temporary).model, images)
         )
-        os.rename(temporary, output_dir)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return output_dir, differences
 
 

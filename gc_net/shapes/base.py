@@ -175,13 +175,11 @@ class Shape(abc.ABC):
         x, y = (columns + 0.5) / width, (rows + 0.5) / height
         # A pixel is a square of its own, whose spread counts as well.
         covariance = np.cov(x, y, bias=True) + np.diag([1 / width**2, 1 / height**2]) / 12
-        variances, axes = np.linalg.eigh(covariance)  # the longer axis last
-        longer, shorter = np.sqrt(variances[::-1] / self.figure_variance)
-        angle = math.atan2(axes[1, 1], axes[0, 1])
-        angle -= math.pi * math.ceil(angle / math.pi - 0.5)
+        longer, shorter, angle = _axes(covariance / self.figure_variance)
         return np.array([x.mean(), y.mean(), longer, shorter, angle], "float32")
 
-    def mirrored(self, coefficients):
+    @staticmethod
+    def mirrored(coefficients):
         """Return the coefficients [..., n] of the shapes in the mirrored image, left to right."""
         coefficients = np.array(coefficients)
         coefficients[..., 0] = 1 - coefficients[..., 0]
@@ -200,10 +198,7 @@ class Shape(abc.ABC):
             frame = self.frame(coefficients)
             half_axes = np.stack([np.asarray(frame.u), np.asarray(frame.v)], axis=-1)
             spread = (half_axes @ np.swapaxes(half_axes, -1, -2)).mean(axis=0)  # [..., 2, 2]
-            squares, axes = np.linalg.eigh(spread)  # the longer axis last
-            mean[..., 2:4] = 2 * np.sqrt(np.maximum(squares[..., ::-1], 0))
-            angle = np.arctan2(axes[..., 1, 1], axes[..., 0, 1])
-            mean[..., 4] = angle - math.pi * np.ceil(angle / math.pi - 0.5)
+            mean[..., 2], mean[..., 3], mean[..., 4] = _axes(4 * spread)
         return mean.astype(np.float32)
 
     def sample(self, num_samples, seed, sampler="full"):
@@ -217,6 +212,15 @@ class Shape(abc.ABC):
         from gc_net.shapes.samplers import SAMPLERS
 
         return SAMPLERS.get(sampler)(self, num_samples, seed)
+
+
+def _axes(squares):
+    """Return longer and shorter full extent and angle of matrices [..., 2, 2] of their squares."""
+    values, axes = np.linalg.eigh(squares)  # the longer axis last
+    extents = np.sqrt(np.maximum(values, 0))
+    angle = np.arctan2(axes[..., 1, 1], axes[..., 0, 1])
+    # An axis has no direction: bring the angle into the half turn that coefficients use.
+    return extents[..., 1], extents[..., 0], angle - math.pi * np.ceil(angle / math.pi - 0.5)
 
 
 def pixel_grid(height, width, grid="centers"):

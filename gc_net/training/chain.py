@@ -14,13 +14,12 @@ from gc_net.training import detector as detector_stage
 from gc_net.training import devices, loop, run, watch
 from gc_net.training import generator as generator_stage
 from gc_net.training import warmup as warmup_stage
+from gc_net.training.config import STAGES
 from gc_net.training.folds import assign_folds, fold_batches
 from gc_net.training.run import RunError
 from gc_net.training.targets import find_targets
 from gc_net.training.workspace import Workspace
 from gc_net.weights import save_weights_npz
-
-STAGES = ("classifier", "generator", "warmup", "detector")
 
 
 def train(config, options, stages=STAGES, classifier_dir=None):

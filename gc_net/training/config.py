@@ -15,6 +15,9 @@ from gc_net.datasets import DATASETS
 from gc_net.generators import GENERATORS
 from gc_net.shapes import SHAPES
 
+# In the order in which they run.
+STAGES = ("classifier", "generator", "warmup", "detector")
+
 
 def setting(default, choices=None, low=None, high=None):
     """Return a dataclass field that says which values are allowed."""

@@ -13,11 +13,12 @@ import tensorflow as tf
 from gc_net.atomic_files import replaced_file
 from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError
-from gc_net.datasets.pipeline import evaluation_batches
+from gc_net.datasets.pipeline import evaluation_batches, num_steps
 from gc_net.descriptors import Transform, describer, largest_parts
 from gc_net.metrics import box_iou
 from gc_net.progress import track
 from gc_net.saving import load_model
+from gc_net.shapes.base import Shape
 from gc_net.training.run import RunError
 
 DESCRIPTORS = "descriptors"
@@ -41,7 +42,7 @@ def find_targets(config, classifier, data, shape, path, write=True):
         with np.load(path, allow_pickle=False) as file:
             return file["coefficients"]
     if config.warmup.teacher == DESCRIPTORS:
-        coefficients = described(config, classifier, data.split, shape)
+        coefficients = described(config, classifier, data, shape)
     else:
         coefficients = taught(config, data, shape)
     if np.isnan(coefficients).all():
@@ -55,23 +56,32 @@ def find_targets(config, classifier, data, shape, path, write=True):
     return coefficients
 
 
-def described(config, classifier, split, shape):
+def described(config, classifier, data, shape):
     """Return the shapes that deep descriptor transforming gives, as `find_targets` does."""
-    settings = config.warmup
+    settings, split = config.warmup, data.split
     size = settings.descriptor_size
     transform = Transform(_describer(config, classifier))
 
     def batches(indices=None):
         return evaluation_batches(
-            split, image_size=size, batch_size=_BATCH_SIZE, frame="full", indices=indices
+            split,
+            image_size=size,
+            batch_size=_BATCH_SIZE,
+            frame="full",
+            indices=indices,
+            unreadable=data.unreadable,
         )
 
     count = min(settings.descriptor_images, len(split))
     chosen = np.linspace(0, len(split) - 1, count).astype(int)
-    fitting = track(batches(chosen), _num_batches(count), "Fitting descriptors")
+    fitting = track(
+        batches(chosen), num_steps(count, _BATCH_SIZE, drop_remainder=False), "Fitting descriptors"
+    )
     transform.fit(batch["image"] for batch in fitting)
     coefficients = np.full((len(split), shape.num_coefficients), np.nan, np.float32)
-    for batch in track(batches(), _num_batches(len(split)), "Describing images"):
+    for batch in track(
+        batches(), num_steps(len(split), _BATCH_SIZE, drop_remainder=False), "Describing images"
+    ):
         masks = largest_parts(transform(batch["image"]), size)
         for index, mask in zip(batch["index"].numpy(), masks, strict=True):
             if mask.any():
@@ -98,7 +108,9 @@ def taught(config, data, shape):
         cache=data.cache,
         unreadable=data.unreadable,
     )
-    for batch in track(batches, _num_batches(len(data.split)), "Asking the teacher"):
+    for batch in track(
+        batches, num_steps(len(data.split), _BATCH_SIZE, drop_remainder=False), "Asking the teacher"
+    ):
         images, index = batch["image"], batch["index"].numpy()
         upright = place(images).numpy()
         mirrored = shape.mirrored(place(images[:, :, ::-1]).numpy())
@@ -122,29 +134,22 @@ def in_windows(coefficients, windows, resize_size, image_size):
     Returns:
         [N, n] relative to the windows; a shape may reach beyond its own.
     """
-    placed = np.array(coefficients, np.float32)
     top, left, flip = np.asarray(windows, np.float32).T
+    placed = np.array(coefficients, np.float32)
     placed[:, 0] = (placed[:, 0] * resize_size - left) / image_size
     placed[:, 1] = (placed[:, 1] * resize_size - top) / image_size
     placed[:, 2:4] *= resize_size / image_size
-    flipped = flip > 0
-    placed[flipped, 0] = 1 - placed[flipped, 0]
-    placed[flipped, 4:] *= -1
-    return placed
+    return np.where(flip[:, None] > 0, Shape.mirrored(placed), placed)
 
 
 def out_of_windows(coefficients, windows, resize_size, image_size):
     """Invert `in_windows`."""
     top, left, flip = np.asarray(windows, np.float32).T
-    # A window is to the whole image what the whole image is to a window, seen from the other side.
-    scale = resize_size / image_size
     placed = np.array(coefficients, np.float32)
-    flipped = flip > 0
-    placed[flipped, 0] = 1 - placed[flipped, 0]
-    placed[flipped, 4:] *= -1
+    placed = np.where(flip[:, None] > 0, Shape.mirrored(placed), placed)
     placed[:, 0] = (placed[:, 0] * image_size + left) / resize_size
     placed[:, 1] = (placed[:, 1] * image_size + top) / resize_size
-    placed[:, 2:4] /= scale
+    placed[:, 2:4] *= image_size / resize_size
     return placed
 
 
@@ -172,6 +177,11 @@ def _teacher(config, data, shape):
         raise RunError(
             f"--warmup_teacher must be {DESCRIPTORS!r} or the folder of a trained model. {error}"
         ) from error
+    if not hasattr(teacher, "detector"):
+        raise RunError(
+            f"The teacher in {config.warmup.teacher} is a {type(teacher).__name__}, which "
+            "localizes nothing. Give the folder of the model that a detector's training wrote."
+        )
     found = (teacher.shape.name, teacher.detector.image_size)
     expected = (shape.name, data.image_size)
     if found != expected:
@@ -180,7 +190,3 @@ def _teacher(config, data, shape):
             f"pixels; this run has a {expected[0]} in {expected[1]}. They must be the same."
         )
     return teacher
-
-
-def _num_batches(num_images):
-    return -(-num_images // _BATCH_SIZE)

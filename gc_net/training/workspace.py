@@ -121,7 +121,10 @@ class Workspace:
 
     def _freeze(self, network):
         if self.config.network.train_from:
-            network.freeze_before(self.config.network.train_from)
+            try:
+                network.freeze_before(self.config.network.train_from)
+            except ValueError as error:
+                raise RunError(f"--train_from cannot be used: {error}") from error
 
     def _classifier_run(self):
         """Return what says which other run the classifiers come from, where they do."""

@@ -1,8 +1,6 @@
 """Deep descriptor transforming as a baseline, see `gc_net.descriptors`."""
 
-import keras
-
-from gc_net.descriptors import Transform, describer
+from gc_net.descriptors import Transform, describer, descriptor_model
 from gc_net.evaluation.baselines.base import Baseline, Score, Unsuitable, hits_by_level
 
 
@@ -45,8 +43,7 @@ class ImageNetDDT(DDT):
             backbone.load_weights(trunk)
         except (OSError, ValueError) as error:
             raise Unsuitable(f"its ImageNet weights cannot be had. {error}") from error
-        layer = trunk.get_layer(backbone.descriptor_layer)
-        self._describe_normalized = keras.Model(trunk.inputs, layer.output)
+        self._describe_normalized = descriptor_model(backbone, trunk)
         return trunk
 
     def maps(self, forward):

@@ -1,0 +1,31 @@
+"""Flags of the tools that look at a trained model's dataset, or at another one."""
+
+import functools
+
+from absl import flags
+
+from gc_net.datasets import DATASETS
+
+_NAMES = ("dataset", "data_dir", "dataset_options", "boxes")
+
+
+def define(split):
+    """Define the flags of a dataset; `split` is the default part of it."""
+    flags.DEFINE_enum(
+        "dataset", None, DATASETS.names, "Kind of dataset; the one it was trained on if not set."
+    )
+    flags.DEFINE_string(
+        "data_dir", None, "Folder of the dataset; where it was in training if not set."
+    )
+    flags.DEFINE_string("dataset_options", None, "More of the dataset's settings, as in training.")
+    flags.DEFINE_string(
+        "boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs."
+    )
+    flags.DEFINE_enum("split", split, ["train", "test"], "Which part of the dataset.")
+
+
+def dataset():
+    """Return a function of a model's `info` to the dataset that the flags say."""
+    from gc_net.evaluation.evaluate import recorded_dataset
+
+    return functools.partial(recorded_dataset, **{name: flags.FLAGS[name].value for name in _NAMES})
