@@ -56,6 +56,8 @@ class CUB(Dataset):
     Args:
         data_dir: The `CUB_200_2011` folder or the one that holds it.
         seed: Not used; the split is part of the data.
+        num_classes: Only so many of the classes, spread evenly over the list, for trials that
+            need not take hours; all if None.
 
     Example:
         split = CUB("data/CUB_200_2011").split("train")
@@ -63,12 +65,13 @@ class CUB(Dataset):
 
     name = "cub"
 
-    def __init__(self, data_dir, seed=0):
+    def __init__(self, data_dir, seed=0, num_classes=None):
         self.data_dir = data_folder(data_dir, "images.txt", FOLDER)
         self.seed = seed
         self._root = os.path.join(self.data_dir, "images")
         self._lists = read_lists(self.data_dir)
-        self.class_names = self._lists.class_names
+        self._classes = _some_classes(len(self._lists.class_names), num_classes)
+        self.class_names = tuple(self._lists.class_names[label] for label in self._classes)
         missing = missing_files(self._root, self._lists.files)
         if missing:
             raise DataError(
@@ -82,7 +85,8 @@ class CUB(Dataset):
     def split(self, name):
         chosen = self._chosen(name)
         files = [self._lists.files[index] for index in chosen]
-        return file_split(name, self.class_names, self._lists.labels[chosen], files, self._root)
+        labels = np.searchsorted(self._classes, self._lists.labels[chosen]).astype(np.int32)
+        return file_split(name, self.class_names, labels, files, self._root)
 
     def truth(self, name):
         chosen = self._chosen(name)
@@ -94,13 +98,12 @@ class CUB(Dataset):
 
     def _chosen(self, name):
         check_split_name(name)
-        is_train = self._lists.is_train
-        return np.flatnonzero(is_train if name == "train" else ~is_train)
+        is_in_split = self._lists.is_train == (name == "train")
+        return np.flatnonzero(is_in_split & np.isin(self._lists.labels, self._classes))
 
     def _check_every_class_is_trained(self):
         labels = self._lists.labels[self._lists.is_train]
-        counts = np.bincount(labels, minlength=len(self.class_names))
-        empty = [self.class_names[label] for label in np.flatnonzero(counts == 0)]
+        empty = [self._lists.class_names[label] for label in np.setdiff1d(self._classes, labels)]
         if empty:
             raise DataError(
                 f"{len(empty)} of the {len(self.class_names)} classes in "
@@ -197,6 +200,17 @@ def readable_name(folder):
     """Return `"Black footed Albatross"` for `"001.Black_footed_Albatross"`."""
     number, dot, name = folder.partition(".")
     return (name if dot and number.isdecimal() else folder).replace("_", " ").strip()
+
+
+def _some_classes(total, num_classes):
+    """Return the labels, ascending, of `num_classes` out of `total` classes."""
+    if num_classes is None:
+        return np.arange(total)
+    if not isinstance(num_classes, int) or not 1 <= num_classes <= total:
+        raise DataError(
+            f"`num_classes` must be an integer from 1 to {total}. Received: {num_classes!r}."
+        )
+    return np.linspace(0, total - 1, num_classes).round().astype(int)
 
 
 def _identity(text):

@@ -57,6 +57,21 @@ def test_boxes_become_corners_in_the_order_of_the_split(copy):
     assert truth.starts.tolist() == [0, 1, 2]
 
 
+def test_some_classes_are_a_dataset_of_their_own(copy):
+    dataset = CUB(copy, num_classes=1)
+    train, test = dataset.split("train"), dataset.split("test")
+    assert dataset.class_names == train.class_names == ("Black footed Albatross",)
+    assert [split.file(0)[-5:] for split in (train, test)] == ["a.jpg", "d.jpg"]
+    assert train.labels.tolist() == test.labels.tolist() == [0]
+    np.testing.assert_array_equal(dataset.truth("test").boxes, [[2, 3, 6, 8]])
+
+
+@pytest.mark.parametrize("num_classes", [0, 3, 1.5, "all"])
+def test_an_impossible_number_of_classes_is_refused(copy, num_classes):
+    with pytest.raises(DataError, match="from 1 to 2"):
+        CUB(copy, num_classes=num_classes)
+
+
 def test_the_registry_opens_it_from_the_parent_folder(copy):
     dataset = datasets.get("cub", data_dir=copy.parent, seed=3)
     assert len(dataset.split("train")) == 2
