@@ -1,4 +1,4 @@
-"""Keras' optimizers with a learning-rate multiplier for each variable.
+"""Keras' optimizers with a learning-rate multiplier for each variable, and a schedule.
 
 Scaling gradients would not do: Adam divides a gradient's scale out again. The multipliers scale
 the rate of each update instead, so moments, checkpoints and schedules stay as Keras has them.
@@ -73,3 +73,21 @@ class SGD(RateMultipliers, keras.optimizers.SGD):
 
     def get_config(self):
         return {**super().get_config(), "l2": self.l2}
+
+
+def warm_cosine(rate, num_steps):
+    """Return a schedule: up to `rate` within a twentieth of the steps, then down a cosine to zero.
+
+    Fewer than twenty steps begin at `rate`: a step of a rise from zero would be lost.
+
+    Args:
+        rate: Highest rate.
+        num_steps: Steps of the whole training.
+    """
+    warmup_steps = num_steps // 20
+    return keras.optimizers.schedules.CosineDecay(
+        0.0 if warmup_steps else rate,
+        num_steps - warmup_steps,
+        warmup_target=rate if warmup_steps else None,
+        warmup_steps=warmup_steps,
+    )

@@ -1,8 +1,10 @@
+import math
+
 import keras
 import numpy as np
 import pytest
 
-from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, Adam
+from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, Adam, warm_cosine
 
 MULTIPLIERS = [(r"fast/kernel$", 10.0), (r"bias$", 2.0)]
 
@@ -66,3 +68,14 @@ def test_configuration_keeps_the_multipliers():
 )
 def test_reference_multipliers_are_the_authors(path, factor):
     assert Adam(0.01, multipliers=REFERENCE_MULTIPLIERS)._factor(path) == factor
+
+
+@pytest.mark.parametrize("num_steps", [1, 4, 19, 20, 59, 100])
+def test_a_warm_cosine_rises_for_a_twentieth_of_the_steps_then_falls_to_zero(num_steps):
+    schedule = warm_cosine(0.3, num_steps)
+    rise = num_steps // 20
+    expected = [0.3 * step / rise for step in range(rise)]
+    fall = num_steps - rise
+    expected += [0.15 * (1 + math.cos(math.pi * step / fall)) for step in range(fall + 1)]
+    found = [float(schedule(step)) for step in range(num_steps + 1)]
+    assert found == pytest.approx(expected, abs=1e-6)

@@ -3,7 +3,7 @@
 import keras
 
 from gc_net.classifier import Classifier
-from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD
+from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, warm_cosine
 from gc_net.registry import Registry
 from gc_net.training.masks import RandomMasks
 from gc_net.training.run import RunError
@@ -85,17 +85,10 @@ def trained_classifier(classifier, config, num_steps):
 
 
 def fast_optimizer(settings, num_steps):
-    """Return AdamW: up to its rate within a twentieth of the steps, then down a cosine to zero."""
+    """Return AdamW on a `warm_cosine`."""
     rate = 6e-4 if settings.learning_rate is None else settings.learning_rate
-    warmup = num_steps // 20
-    schedule = keras.optimizers.schedules.CosineDecay(
-        0.0 if warmup else rate,
-        num_steps - warmup,
-        warmup_target=rate if warmup else None,
-        warmup_steps=warmup,
-    )
     decay = 0.01 if settings.weight_decay is None else settings.weight_decay
-    optimizer = keras.optimizers.AdamW(schedule, weight_decay=decay)
+    optimizer = keras.optimizers.AdamW(warm_cosine(rate, num_steps), weight_decay=decay)
     optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
     return optimizer
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from gc_net.datasets import transforms
 from gc_net.generators.model import ModelGenerator
 from gc_net.losses import OverlapLoss
-from gc_net.optimizers import Adam
+from gc_net.optimizers import Adam, warm_cosine
 from gc_net.training import targets
 from gc_net.training.detector import HEAD_LAYERS
 
@@ -53,12 +53,7 @@ def compiled_warmup(detector, config, num_steps):
         num_steps: Steps of the whole training, which the schedule is stretched to.
     """
     settings = config.warmup
-    schedule = keras.optimizers.schedules.CosineDecay(
-        0.0,
-        num_steps - num_steps // 20,
-        warmup_target=settings.learning_rate,
-        warmup_steps=max(1, num_steps // 20),
-    )
+    schedule = warm_cosine(settings.learning_rate, num_steps)
     model = Warmup(detector, config.detector.shape)
     model.compile(
         optimizer=Adam(schedule, multipliers=[(HEAD_LAYERS, settings.head_multiplier)]),
