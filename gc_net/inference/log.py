@@ -4,12 +4,15 @@ import json
 import os
 
 from gc_net.inference.prediction import Prediction
+from gc_net.locks import try_lock
 
 LOG_FILE = "predictions.jsonl"
 
 
 class PredictionLog:
     """A file of one line of JSON an image, after a first line that says what made them.
+
+    While it is open, no other process can open the log of the same folder, and so write to it.
 
     Args:
         folder: Output folder. It is made if need be; one with other things in it is refused.
@@ -26,16 +29,28 @@ class PredictionLog:
         self.path = os.path.join(folder, LOG_FILE)
         self.header = {"gc_net_predictions": 1, **header}
         os.makedirs(folder, exist_ok=True)
-        if os.path.exists(self.path):
-            end = self._check()
-        elif os.listdir(folder):
+        names = os.listdir(folder)
+        if names and LOG_FILE not in names:
             raise ValueError(
                 f"The output folder {folder} is not empty and holds no {LOG_FILE} to go on with. "
                 "Choose a new folder."
             )
-        else:
-            end = 0
         self._file = open(self.path, "ab")  # noqa: SIM115, closed by __exit__
+        try:
+            self._begin(folder)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _begin(self, folder):
+        # Before the log is read: another process may be writing to it.
+        if not try_lock(self._file):
+            raise ValueError(
+                f"The output folder {folder} is in use: another process is writing predictions to "
+                "it. Wait for it or stop it, then run the same command again, which goes on from "
+                "what is there; or choose another output folder."
+            )
+        end = self._check()
         # A line that was being written when the run ended is written again.
         self._file.truncate(end)
         if end == 0:

@@ -67,7 +67,8 @@ def predict_files(
 
     Every prediction is kept in `predictions.jsonl` in the output folder at once. A run that was
     interrupted goes on from there, as does one with more images, another format or another
-    `min_confidence`; images that could not be read are tried again.
+    `min_confidence`; images that could not be read are tried again. A second process that would
+    write to the same folder meanwhile is refused.
 
     Args:
         model_dir: Folder of a model, see `gc_net.load`.

@@ -10,12 +10,8 @@ import subprocess
 import sys
 
 from gc_net.atomic_files import remove_partial, replaced_file
+from gc_net.locks import try_lock
 from gc_net.version import __version__
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock; there the folder is not locked
-    fcntl = None
 
 CONFIG_FILE = "config.json"
 LOCK_FILE = "lock"
@@ -87,15 +83,12 @@ def locked(work_dir):
     with writing(path):
         file = open(path, "a+")  # noqa: SIM115
     with file:
-        if fcntl:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                raise RunError(
-                    f"{work_dir} is in use by another run (process {file.read().strip() or '?'}). "
-                    "Wait for it, stop it, or choose another --work_dir."
-                ) from None
+        if not try_lock(file):
+            file.seek(0)
+            raise RunError(
+                f"{work_dir} is in use by another run (process {file.read().strip() or '?'}). "
+                "Wait for it, stop it, or choose another --work_dir."
+            )
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()

@@ -220,6 +220,60 @@ def test_a_folder_with_other_things_in_it_is_left_alone(model_dir, photos):
     assert (photos / "labels" / "mine.txt").read_text() == "by hand"
 
 
+HOLD = """
+import sys
+from gc_net.inference.log import PredictionLog
+with PredictionLog(sys.argv[1], {}) as log:
+    print("at work", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that writes predictions to `out` and does not come to an end."""
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "out")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"at work\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_process_is_refused_until_the_first_is_gone(holder, tmp_path):
+    path = tmp_path / "out" / "predictions.jsonl"
+    with open(path, "ab") as file:
+        file.write(b'{"file": "a.png"}\n{"file": "b')
+    written = path.read_bytes()
+    with pytest.raises(ValueError, match=r"out is in use: another process.*Wait.*another output"):
+        PredictionLog(tmp_path / "out", {})
+    # The last line is one that the first process is at work on, not a remnant to cut off.
+    assert path.read_bytes() == written
+    holder.kill()
+    holder.wait()
+    with PredictionLog(tmp_path / "out", {}) as log:
+        assert log.files() == {"a.png"}
+
+
+def test_a_refused_log_leaves_the_folder_free(tmp_path):
+    with PredictionLog(tmp_path, {"model": "a"}):
+        pass
+    with pytest.raises(ValueError, match="model was 'a', now 'b'") as refused:
+        PredictionLog(tmp_path, {"model": "b"})
+    with PredictionLog(tmp_path, {"model": "a"}) as log:
+        assert log.files() == set()
+    del refused  # until here its traceback kept the refused log alive
+
+
+def test_the_tool_refuses_a_folder_in_use_and_changes_nothing(holder, model_dir, photos, tmp_path):
+    before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    command = [sys.executable, "-m", "tools.predict", f"--model={model_dir}"]
+    command += [f"--images={photos}", f"--output={tmp_path}/out"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 2
+    assert f"{tmp_path}/out is in use" in ended.stderr and "Traceback" not in ended.stderr
+    assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
 def test_names_that_the_format_cannot_tell_apart_are_refused_before_any_work(
     model_dir, photos, tmp_path, load_once
 ):

@@ -1,0 +1,34 @@
+"""Keeping a second process off a file, by a lock that goes when its process does, however."""
+
+import errno
+
+try:
+    import fcntl
+except ImportError:  # Windows has no flock; nothing is locked there
+    fcntl = None
+
+# Some network file systems have no locks at all. Work goes on there as on Windows.
+_UNSUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
+
+
+def try_lock(file):
+    """Lock an open, writable file until it is closed or its process ends, in whatever way.
+
+    Returns:
+        False where another process, or this one by another open file, holds the lock already.
+
+    Example:
+        with open("lock", "a") as file:
+            if not try_lock(file):
+                raise ValueError("Somebody else is at work here.")
+    """
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+    return True
