@@ -267,6 +267,28 @@ def test_rendered_batches_depend_on_seed_and_step_alone():
     assert not np.array_equal(batches(6)[0][0], coefficients)
 
 
+@every_shape
+def test_rendered_masks_are_those_of_the_shape_but_for_rounding_on_its_border(name):
+    shape = shapes.get(name)
+    x, y = pixel_grid(48, 48)
+    for coefficients, masks in rendered_batches(shape, "full", 48, 64, 2, seed=7):
+        level = np.asarray(shape.level_set(coefficients, x, y))[..., None]
+        # A pixel may fall on either side where its level is zero but for rounding.
+        clear = np.abs(level) > 1e-5
+        assert clear.mean() > 0.999 and 0 < masks.numpy().mean() < 1
+        plain = np.asarray(shape.masks(coefficients, 48, 48))
+        np.testing.assert_allclose(masks.numpy()[clear], plain[clear], atol=1e-5)
+
+
+def test_shards_render_their_own_rows_of_the_batch():
+    def rendered(**shard):
+        return next(iter(rendered_batches("rotated_ellipse", "full", 16, 6, 1, seed=3, **shard)))
+
+    shards = [rendered(num_shards=3, shard_index=index) for index in range(3)]
+    for whole, parts in zip(rendered(), zip(*shards, strict=True), strict=True):
+        np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
 def test_iou_of_exact_masks_is_1_and_of_others_is_counted():
     class Exact:
         shape = shapes.get("rectangle")

@@ -32,10 +32,16 @@ def rendered_batches(
     """
     shape = shapes.get(shape)
 
+    # Compiled to one loop over the pixels: as single operations they would write a map of all
+    # pixels to memory after each. The sampling is not compiled, as XLA may draw other numbers.
+    @tf.function(jit_compile=True)
+    def masks(coefficients):
+        return shape.masks(coefficients, image_size, image_size)
+
     def render(step):
         coefficients = shape.sample(batch_size, tf.stack([tf.cast(seed, tf.int64), step]), sampler)
         coefficients = tf.split(coefficients, num_shards)[shard_index]
-        return coefficients, shape.masks(coefficients, image_size, image_size)
+        return coefficients, masks(coefficients)
 
     batches = tf.data.Dataset.range(start, steps).map(render, num_parallel_calls=2)
     return batches.prefetch(tf.data.AUTOTUNE)
