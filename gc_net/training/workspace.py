@@ -17,6 +17,7 @@ import zlib
 
 import keras
 
+from gc_net.classifier import Classifier
 from gc_net.saving import MODEL_FILE, save_model
 from gc_net.training import devices, loop, run, watch
 from gc_net.training.config import ClassifierConfig
@@ -71,6 +72,7 @@ class Workspace:
             devices.set_up(self.config.seed, self.config.mixed_precision, self.config.deterministic)
             for stage in ("classifier", "warmup", "detector"):
                 devices.check_batch_size(stage, getattr(self.config, stage).batch_size)
+            self._check_train_from()
             self.chief = devices.is_chief()
             if self.chief:
                 stack.enter_context(run.locked(self.work_dir))
@@ -118,6 +120,13 @@ class Workspace:
             self.options.log_corloc,
             self.cache_dir,
         )
+
+    def _check_train_from(self):
+        """Refuse a layer that does not exist before the folder records that it was asked for."""
+        if self.config.network.train_from:
+            # Made for its layers' names alone; the stages make their own.
+            size = self.config.data.image_size
+            self._freeze(Classifier(self.config.network.backbone, 1, size, weights=None))
 
     def _freeze(self, network):
         if self.config.network.train_from:

@@ -1,5 +1,6 @@
 """All stages on a handful of drawn images: what they write, and that they can be resumed."""
 
+import dataclasses
 import json
 import os
 
@@ -143,6 +144,19 @@ def test_folds_are_those_of_the_run_that_trained_the_classifiers(finished, tmp_p
 def test_a_folder_without_a_classifier_is_refused(tmp_path):
     with pytest.raises(RunError, match=r"no classifier in .*tools.train_classifier"):
         chains.train(small_config(), small_options(tmp_path), classifier_dir=str(tmp_path))
+
+
+def test_a_layer_that_does_not_exist_is_refused_before_anything_is_written(tmp_path):
+    def run(train_from):
+        network = dataclasses.replace(small_config().network, train_from=train_from)
+        settings = dataclasses.replace(small_config(), network=network)
+        chains.train(settings, small_options(tmp_path / "run"), ["classifier"])
+
+    with pytest.raises(RunError, match=r"--train_from .*begins with 'block9'. Its layers: .*conv"):
+        run("block9")
+    assert not (tmp_path / "run").exists()
+    run("conv2")
+    assert load_model(tmp_path / "run" / "classifier" / "model")
 
 
 def test_training_never_asks_for_boxes(tmp_path):
