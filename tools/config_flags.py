@@ -87,7 +87,7 @@ def read_stages(*stages, own=None):
     return read(TrainConfig, **sections), read(RunOptions)
 
 
-def run_stages(argv, sections, stages, own=None, evaluate=False, classifier_dir=None):
+def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
     """Do what a training tool does: read the flags, run stages, put errors in one line.
 
     Args:
@@ -95,7 +95,7 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, classifier_dir=
         sections, own: What `define_stages` was given.
         stages: The stages to run.
         evaluate: Whether to evaluate at the end and write a report, where the detector was trained.
-        classifier_dir: As `Chain` takes it.
+        shared: `classifier_dir` and `warmup_dir` as `Chain` takes them.
     """
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
@@ -108,7 +108,7 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, classifier_dir=
     from gc_net.training.run import RunError
 
     try:
-        with Chain(config, options, classifier_dir=classifier_dir) as chain:
+        with Chain(config, options, **shared) as chain:
             model_dir = chain.train(stages)
         if evaluate and "detector" in stages and chain.chief:
             from gc_net.evaluation.evaluate import evaluate_run

@@ -4,7 +4,8 @@ r"""Trains the detector on a classifier that is there: the last stages of tools.
 
 Takes work_dir/classifier, which tools.train_classifier made with the same data and seed, and
 writes work_dir/model. To try several detectors on one classifier, name its run's folder with
---classifier_dir and give each detector a --work_dir of its own.
+--classifier_dir and give each detector a --work_dir of its own; --warmup_dir likewise, where they
+differ in the last stage only.
 """
 
 from absl import app, flags
@@ -15,6 +16,9 @@ config_flags.define_stages("warmup", "detector", own="detector")
 flags.adopt_module_key_flags(config_flags)
 flags.DEFINE_string(
     "classifier_dir", None, "The run whose classifier to use, where it is not in work_dir."
+)
+flags.DEFINE_string(
+    "warmup_dir", None, "The run whose warm-up to use, where it is not in work_dir."
 )
 flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
 
@@ -27,6 +31,7 @@ def main(argv):
         stages=["generator", "warmup", "detector"],
         evaluate=flags.FLAGS.evaluate,
         classifier_dir=flags.FLAGS.classifier_dir or flags.FLAGS.work_dir,
+        warmup_dir=flags.FLAGS.warmup_dir,
     )
 
 

@@ -3,6 +3,7 @@
     work_dir/
         sweep.json, table.md, table.tex       written anew after every run
         classifiers/<digest>/                 one for all variants that differ in the detector only
+        warmups/<digest>/                     one for all that differ in the last stage only
         <variant>/seed<n>/                    a run each, with evaluation/metrics.json
 
 The same call goes on where it was stopped.
@@ -17,7 +18,7 @@ import os
 from gc_net.evaluation import compare
 from gc_net.evaluation.writing import write_json, write_text
 from gc_net.training import run as runs
-from gc_net.training.config import STAGES, TrainConfig, plain_type
+from gc_net.training.config import STAGES, WARMUP_SETTINGS, TrainConfig, plain_type
 
 # Changes of settings by variant, named as the flags of tools.train.
 LOSSES = {
@@ -119,11 +120,21 @@ def _run(config, options, work_dir, evaluation):
         cache_dir = _shared_cache(config, options)
     options = dataclasses.replace(options, cache_dir=cache_dir or "none")
     train(config, dataclasses.replace(options, work_dir=shared), stages=("classifier",))
+    before = None
+    if config.warmup.epochs:
+        before = os.path.join(options.work_dir, "warmups", _warmup_digest(config))
+        train(
+            config,
+            dataclasses.replace(options, work_dir=before),
+            stages=("warmup",),
+            classifier_dir=shared,
+        )
     model_dir = train(
         config,
         dataclasses.replace(options, work_dir=work_dir),
         stages=("generator", "detector"),
         classifier_dir=shared,
+        warmup_dir=before,
     )
     return run_evaluation(
         model_dir,
@@ -143,8 +154,18 @@ def _classifier_digest(config):
     """Return what tells one classifier from another."""
     names = ("data", "network", "classifier", "seed", "mixed_precision", "deterministic")
     settings = config.to_dict()
-    text = json.dumps({name: settings[name] for name in names}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return _digest({name: settings[name] for name in names})
+
+
+def _warmup_digest(config):
+    """Return what tells one warmed-up detector from another."""
+    settings = config.to_dict()
+    detector = {name: settings["detector"][name] for name in WARMUP_SETTINGS}
+    return _digest([_classifier_digest(config), settings["warmup"], detector])
+
+
+def _digest(settings):
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _write(work_dir, finished, variants, form):

@@ -14,7 +14,7 @@ from gc_net.training import detector as detector_stage
 from gc_net.training import devices, loop, run, watch
 from gc_net.training import generator as generator_stage
 from gc_net.training import warmup as warmup_stage
-from gc_net.training.config import STAGES
+from gc_net.training.config import STAGES, WARMUP_SETTINGS
 from gc_net.training.folds import assign_folds, fold_batches
 from gc_net.training.run import RunError
 from gc_net.training.targets import find_targets
@@ -22,7 +22,7 @@ from gc_net.training.workspace import Workspace
 from gc_net.weights import save_weights_npz
 
 
-def train(config, options, stages=STAGES, classifier_dir=None):
+def train(config, options, stages=STAGES, classifier_dir=None, warmup_dir=None):
     """Train a localizer.
 
     Args:
@@ -31,11 +31,13 @@ def train(config, options, stages=STAGES, classifier_dir=None):
         stages: Which of `STAGES` to run.
         classifier_dir: Folder of a run whose trained classifier is used, instead of one of the
             settings in `config`.
+        warmup_dir: Folder of a run with the same settings up to the warm-up, which is then not
+            repeated.
 
     Returns:
         The folder of the model.
     """
-    with Chain(config, options, classifier_dir=classifier_dir) as chain:
+    with Chain(config, options, classifier_dir=classifier_dir, warmup_dir=warmup_dir) as chain:
         return chain.train(stages)
 
 
@@ -182,21 +184,21 @@ class Chain(Workspace):
         settings = self.config.warmup
         if not settings.epochs:
             return detector_stage.build_detector(self.config, classifier)
-        folder = os.path.join(self.work_dir, "warmup")
+        folder = os.path.join(self.warmup_dir or self.work_dir, "warmup")
         model_dir = os.path.join(folder, "model")
-        # Of the detector's settings, only these matter before the last stage.
-        kept = ("shape", "head", "initialize")
-        detector_settings = {name: getattr(self.config.detector, name) for name in kept}
-        self._check(
-            folder,
-            {
-                **self._settings("data", "network", "classifier", "warmup"),
-                **self._classifier_run(),
-                "detector": detector_settings,
-            },
-        )
+        detector_settings = {name: getattr(self.config.detector, name) for name in WARMUP_SETTINGS}
+        before = {
+            **self._settings("data", "network", "classifier", "warmup"),
+            "detector": detector_settings,
+        }
+        if self.warmup_dir is None:
+            self._check(folder, {**before, **self._classifier_run()})
+        else:
+            run.check_config(folder, before, write=False)
         if self._is_done(model_dir):
             return load_model(model_dir).model
+        if self.warmup_dir is not None:
+            raise RunError(f"The warm-up in {folder} is not finished.")
         shape = shapes.get(self.config.detector.shape)
         self._announce("Warm-up")
         targets = find_targets(

@@ -17,6 +17,8 @@ from gc_net.shapes import SHAPES
 
 # In the order in which they run.
 STAGES = ("classifier", "generator", "warmup", "detector")
+# The detector's settings that matter to its warm-up already.
+WARMUP_SETTINGS = ("shape", "head", "initialize")
 
 
 def setting(default, choices=None, low=None, high=None):

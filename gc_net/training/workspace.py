@@ -47,10 +47,12 @@ class Workspace:
         options: A `RunOptions`.
         dataset: The `Dataset`; opened as `config` says if None.
         classifier_dir: Folder of another run whose classifiers are used, with its settings.
+        warmup_dir: Folder of another run whose warm-up is shared; it must have the same settings.
     """
 
-    def __init__(self, config, options, dataset=None, classifier_dir=None):
+    def __init__(self, config, options, dataset=None, classifier_dir=None, warmup_dir=None):
         self.classifier_dir = classifier_dir
+        self.warmup_dir = warmup_dir
         self.classifier_seed = config.seed
         if classifier_dir is not None:
             record = trained_with(classifier_dir)

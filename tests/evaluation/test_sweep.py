@@ -1,5 +1,6 @@
 """Sweeps: what is run, what is shared, what is not repeated, and what comes out."""
 
+import dataclasses
 import json
 import os
 
@@ -14,6 +15,7 @@ from gc_net.training.config import (
     NetworkConfig,
     RunOptions,
     TrainConfig,
+    WarmupConfig,
 )
 from gc_net.training.run import RunError, make_folder, write_json
 
@@ -23,7 +25,7 @@ def runs(monkeypatch):
     """Put quick stand-ins in place of training and evaluation; return what was asked of them."""
     done = []
 
-    def train(config, options, stages, classifier_dir=None):
+    def train(config, options, stages, classifier_dir=None, warmup_dir=None):
         done.append((os.path.basename(os.path.dirname(options.work_dir)), stages))
         make_folder(options.work_dir)
         path = os.path.join(options.work_dir, "config.json")
@@ -69,6 +71,14 @@ class TestSweep:
         assert record["small"]["corloc"]["mean"] == 74.0
         assert (tmp_path / "table.md").read_text().strip() == table
         assert r"\toprule" in (tmp_path / "table.tex").read_text()
+
+    def test_shares_a_warm_up_between_variants_of_the_last_stage(self, runs, tmp_path):
+        config = dataclasses.replace(CONFIG, warmup=WarmupConfig(epochs=2))
+        variants = {**VARIANTS, "oval": {"detector_shape": "rotated_ellipse"}}
+        sweep.run_sweep(config, RunOptions(work_dir=str(tmp_path)), variants)
+        # The ellipse needs one of its own; α does not matter to it.
+        assert len(os.listdir(tmp_path / "warmups")) == 2
+        assert len(os.listdir(tmp_path / "classifiers")) == 1
 
     def test_does_not_repeat_what_is_done(self, runs, tmp_path):
         options = RunOptions(work_dir=str(tmp_path))

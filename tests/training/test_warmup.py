@@ -179,3 +179,14 @@ def test_without_epochs_the_detector_stays_as_the_warm_up_leaves_it(tmp_path):
     kept = load_model(tmp_path / "model").model.detector.get_weights()
     for before, after in zip(warm, kept, strict=True):
         np.testing.assert_array_equal(before, after)
+
+
+def test_a_warm_up_can_be_shared_by_runs_that_differ_in_the_last_stage(finished, tmp_path):
+    other = dataclasses.replace(config(), detector=dataclasses.replace(config().detector, alpha=7))
+    shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
+    chains.train(other, small_options(tmp_path), ["detector"], **shared)
+    assert not (tmp_path / "warmup").exists()
+    assert load_model(tmp_path / "model").model.alpha == 7
+    longer = dataclasses.replace(other, warmup=dataclasses.replace(SETTINGS, epochs=4))
+    with pytest.raises(RunError, match="epochs"):
+        chains.train(longer, small_options(tmp_path / "longer"), ["detector"], **shared)
