@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from gc_net import presets
+from gc_net.datasets.crops import check_look
 from gc_net.losses import AreaLoss, BackgroundLoss, ObjectLoss
 
 FROZEN_MODES = ("inference", "training")
@@ -24,6 +25,9 @@ class GCNet(keras.Model):
         alpha, beta, gamma: Weights of the area, object and background losses.
         frozen_mode: `"inference"` runs the frozen networks as at inference; `"training"` with
             dropout and batch statistics, as the authors' code does.
+        look: Side of the region of the second look, as a multiple of the shape's longer side; 0
+            for none. It matters to prediction and evaluation, which have the original images, see
+            `gc_net.datasets.crops`; not to training, nor to a call on squashed images.
 
     Example:
         model = GCNet(
@@ -45,6 +49,7 @@ class GCNet(keras.Model):
         beta=1.0,
         gamma=1.0,
         frozen_mode="inference",
+        look=0.0,
         name="gc_net",
         **kwargs,
     ):
@@ -58,6 +63,7 @@ class GCNet(keras.Model):
         self.beta = float(beta)
         self.gamma = float(gamma)
         self.frozen_mode = frozen_mode
+        self.look = check_look(look)
         # A layer that is not trainable normalizes with its stored statistics whatever the mode,
         # so in training mode the frozen networks are only left out of `trainable_weights`.
         frozen = frozen_mode == "inference"
@@ -234,6 +240,7 @@ class GCNet(keras.Model):
             "beta": self.beta,
             "gamma": self.gamma,
             "frozen_mode": self.frozen_mode,
+            "look": self.look,
             "name": self.name,
         }
 

@@ -1,3 +1,5 @@
+import json
+
 import keras
 import numpy as np
 import pytest
@@ -266,3 +268,23 @@ def test_parts_that_do_not_fit_are_refused():
         gc_net.GCNet(detector, ModelGenerator("rectangle", 2 * SIZE), classifier)
     with pytest.raises(ValueError, match="frozen_mode"):
         gc_net.GCNet(detector, ModelGenerator("rectangle", SIZE), classifier, frozen_mode="eval")
+
+
+def test_the_second_look_is_saved_and_a_model_from_before_it_has_none(tmp_path):
+    model = build(look=1.3)
+    save_model(tmp_path, model, ["a"] * CLASSES)
+    assert load_model(tmp_path).model.look == 1.3
+    path = tmp_path / "model.json"
+    record = json.loads(path.read_text())
+    del record["model"]["config"]["look"]
+    path.write_text(json.dumps(record))
+    assert load_model(tmp_path).model.look == 0.0
+    record["model"]["config"]["look"] = -1.0
+    path.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="cannot be built: `look` must be 0, for no second look"):
+        load_model(tmp_path)
+
+
+def test_a_negative_second_look_is_refused():
+    with pytest.raises(ValueError, match="Received: look=-0.5"):
+        build(look=-0.5)
