@@ -226,6 +226,9 @@ class Chain(Workspace):
         """Train the detector and write the model."""
         folder = os.path.join(self.work_dir, "detector")
         settings = self._settings("data", "network", "classifier", "warmup", "detector")
+        if not self.config.detector.look:
+            # As in runs from before there was a second look, so that these can go on.
+            del settings["detector"]["look"]
         self._check(folder, {**settings, **self._classifier_run()})
         if self._is_done(self.model_dir):
             return
@@ -274,6 +277,7 @@ class Chain(Workspace):
             beta=model.beta,
             gamma=model.gamma,
             frozen_mode=model.frozen_mode,
+            look=settings.look,
         )
         self._save(folder, self.model_dir, model)
 

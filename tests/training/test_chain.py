@@ -21,7 +21,7 @@ LEARNED = {"generator": "learned", "generator_network": "implicit", "generator_w
 
 
 def config():
-    return small_config(classifier=CROSS_FITTED, detector={**LEARNED, "alpha": 2.0})
+    return small_config(classifier=CROSS_FITTED, detector={**LEARNED, "alpha": 2.0, "look": 1.2})
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,7 @@ def test_a_run_ends_with_a_model_that_localizes_and_classifies(finished):
     assert outputs["class_logits"].shape == (2, 3)
     assert len(saved.class_names) == 3
     assert saved.model.alpha == 2.0
+    assert saved.model.look == 1.2
     assert saved.info["resize_size"] == 37
 
 
