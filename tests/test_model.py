@@ -286,5 +286,5 @@ def test_the_second_look_is_saved_and_a_model_from_before_it_has_none(tmp_path):
 
 
 def test_a_negative_second_look_is_refused():
-    with pytest.raises(ValueError, match="Received: look=-0.5"):
+    with pytest.raises(ValueError, match=r"Received: look=-0\.5"):
         build(look=-0.5)

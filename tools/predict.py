@@ -29,6 +29,13 @@ flags.DEFINE_float(
     lower_bound=0,
     upper_bound=1,
 )
+flags.DEFINE_float(
+    "look",
+    None,
+    "Side of the second look's region as a multiple of the shape's longer one; 0 for none. As "
+    "the model says if not set.",
+    lower_bound=0,
+)
 flags.DEFINE_string("previews", "0", "How many images to draw the result on: a number, or all.")
 flags.DEFINE_string(
     "url_prefix",
@@ -62,6 +69,7 @@ def main(argv):
             min_confidence=FLAGS.min_confidence,
             previews=None if FLAGS.previews == "all" else int(FLAGS.previews),
             format_options=options,
+            look=FLAGS.look,
         )
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)

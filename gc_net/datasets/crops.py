@@ -96,8 +96,6 @@ class CloseUps:
         split: The `Split`.
         image_size: Side S that regions are squashed to.
         looks: K multiples of the shapes' longer sides, see `regions`.
-        num_used: How many of the split's images will be asked for, all if None; if none of them can
-            be read, that is an error.
         unreadable: `Unreadable` that collects images that could not be read a second time. If None,
             each is logged when it is found.
 
@@ -111,7 +109,7 @@ class CloseUps:
             images, readable = close_ups.load(batch["index"].numpy(), boxes_rel_xyxy)
     """
 
-    def __init__(self, split, image_size, looks, *, num_used=None, unreadable=None):
+    def __init__(self, split, image_size, looks, *, unreadable=None):
         self.image_size = image_size
         self.looks = [check_look(look) for look in looks]
         self._originals = _Originals(split.read)
@@ -125,9 +123,9 @@ class CloseUps:
             files=np.repeat(split.files, count),
             read=self._read,
         )
-        num_used = len(split) if num_used is None else num_used
         unreadable = Unreadable(announce=True) if unreadable is None else unreadable
-        self._loader = Loader(loaded, image_size, image_size, None, unreadable, num_used * count)
+        # No number of failures is an error here: the callers know what to make of them.
+        self._loader = Loader(loaded, image_size, image_size, None, unreadable, num_used=None)
 
     def load(self, indices, boxes_rel_xyxy):
         """Read close-ups on all threads.

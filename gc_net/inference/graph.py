@@ -22,6 +22,9 @@ def localize(model, images, confidence=True):
     ranks localizations and is no calibrated probability, and it cannot tell a shape that is too
     large. With one class there is nothing to ask, and it is 1.
 
+    The class is the likeliest one that is reported: with a second look, that of the mean of both.
+    Inside and outside are those of the first look, where the shape was placed.
+
     Args:
         model: A `GCNet`.
         images: [B, S, S, 3] RGB in 0–255, squashed to the model's size.
@@ -32,6 +35,18 @@ def localize(model, images, confidence=True):
         Dict of float32 `coefficients` [B, n], `boxes` [B, 4] relative xyxy and
         `class_probabilities` [B, C]; with `confidence` also `object_probability`,
         `background_entropy` and `confidence`, [B] each.
+    """
+    return concluded(first_look(model, images, confidence))
+
+
+def first_look(model, images, confidence=True):
+    """Place the shape and classify what is squashed; `concluded` makes the result of it.
+
+    Arguments are those of `localize`.
+
+    Returns:
+        Dict of `coefficients`, `boxes` and `class_probabilities`; with `confidence` also
+        `inside_probabilities` [B, C] and `background_entropy` [B].
     """
     images = ops.cast(images, "float32")
     coefficients = model.shape.decode(model.detector(images, training=False))
@@ -44,11 +59,33 @@ def localize(model, images, confidence=True):
     views = ops.concatenate([model.classifier.normalize(images), objects, backgrounds], axis=0)
     probabilities = _probabilities(model.classifier.from_normalized(views))  # [3B, C]
     whole, inside, outside = ops.split(probabilities, 3, axis=0)
-    likeliest = ops.one_hot(ops.argmax(whole, axis=-1), whole.shape[-1], dtype="float32")
     outputs["class_probabilities"] = whole
-    outputs["object_probability"] = ops.sum(inside * likeliest, axis=-1)
+    outputs["inside_probabilities"] = inside
     outputs["background_entropy"] = _relative_entropy(outside)
-    outputs["confidence"] = outputs["object_probability"] * outputs["background_entropy"]
+    return outputs
+
+
+def second_look(model, close_ups):
+    """Return the class probabilities [B, C] of close-ups [B, S, S, 3] of the placed shapes."""
+    return _probabilities(model.classifier(ops.cast(close_ups, "float32"), training=False))
+
+
+def concluded(outputs, second_probabilities=None):
+    """Return what `localize` does, from the outputs of the first look and of a second, if any.
+
+    Args:
+        outputs: What `first_look` returns, and whatever else is to be passed on.
+        second_probabilities: [B, C] of `second_look`; the classes are those of the mean of both.
+    """
+    outputs = dict(outputs)
+    if second_probabilities is not None:
+        first_probabilities = outputs["class_probabilities"]
+        outputs["class_probabilities"] = (first_probabilities + second_probabilities) / 2
+    if "inside_probabilities" in outputs:
+        inside, whole = outputs.pop("inside_probabilities"), outputs["class_probabilities"]
+        likeliest = ops.one_hot(ops.argmax(whole, axis=-1), whole.shape[-1], dtype="float32")
+        outputs["object_probability"] = ops.sum(inside * likeliest, axis=-1)
+        outputs["confidence"] = outputs["object_probability"] * outputs["background_entropy"]
     return outputs
 
 

@@ -1,23 +1,27 @@
 """A trained model that can be used: images of any size in, predictions in their own pixels out."""
 
+import functools
 import os
 
 import numpy as np
 import tensorflow as tf
 
+from gc_net.datasets.crops import CloseUps, check_look
 from gc_net.datasets.loading import Unreadable
 from gc_net.datasets.pipeline import evaluation_batches
-from gc_net.inference.graph import geometry, localize
+from gc_net.inference.graph import concluded, first_look, geometry, localize, second_look
 from gc_net.inference.prediction import ClassScore, Ellipse, Prediction
 from gc_net.inference.sources import sources_split
 from gc_net.saving import MODEL_FILE, load_model
 
 
-def load(path):
+def load(path, look=None):
     """Return the `Localizer` of a trained model.
 
     Args:
         path: Folder of a model (with its `model.json`), or of a run that has it in `model/`.
+        look: Side of the region of the second look as a multiple of the shape's longer side, 0 for
+            none; as the model says if None.
 
     Example:
         localizer = gc_net.load("runs/birds")
@@ -25,7 +29,10 @@ def load(path):
             print(prediction.class_name, prediction.box_xyxy, prediction.confidence)
     """
     saved = load_model(model_folder(path))
-    return Localizer(saved.model, saved.class_names, saved.info)
+    localizer = Localizer(saved.model, saved.class_names, saved.info)
+    if look is not None:
+        localizer.model.look = check_look(look)
+    return localizer
 
 
 def model_folder(path):
@@ -41,7 +48,9 @@ class Localizer:
     """Localizes and classifies images of any size.
 
     An image is squashed to the model's square, the whole of it, by the code that training and
-    evaluation use, and the shape is stretched back with it, exactly.
+    evaluation use, and the shape is stretched back with it, exactly. Where the model has a second
+    look, a region around the shape is then cut out of the original, and class probabilities are the
+    mean of both.
 
     Args:
         model: A `GCNet`.
@@ -65,7 +74,12 @@ class Localizer:
         self.info = dict(info or {})
         self.image_size = model.detector.image_size
         self.shape = model.shape
-        self._forward = {flag: self._compile(flag) for flag in (False, True)}
+        self._forward = {flag: self._compile(localize, flag) for flag in (False, True)}
+        self._first_look = {flag: self._compile(first_look, flag) for flag in (False, True)}
+        self._second_look = tf.function(
+            lambda close_ups: second_look(model, close_ups),
+            input_signature=[tf.TensorSpec([None, self.image_size, self.image_size, 3], tf.uint8)],
+        )
 
     def predict(self, images, batch_size=32, *, confidence=True, top_k=5, unreadable=None):
         """Return a `Prediction` for each image, in order.
@@ -99,9 +113,16 @@ class Localizer:
 
         Images are read while the model runs, and only a few batches are in memory at a time.
         Arguments are those of `predict`; `indices` chooses images of the split.
+
+        An image that cannot be read a second time, for the second look, is classified by the first
+        alone, with a warning.
         """
         if unreadable is None:
             unreadable = Unreadable(announce=True)
+        close_ups = None
+        if self.model.look:
+            close_ups = CloseUps(split, self.image_size, [self.model.look])
+            split = close_ups.split
         batches = evaluation_batches(
             split,
             image_size=self.image_size,
@@ -112,11 +133,15 @@ class Localizer:
         )
         try:
             for batch in batches:
-                sizes = batch["size"].numpy()
+                sizes, index = batch["size"].numpy(), batch["index"].numpy()
                 found = self.predict_squashed(
-                    batch["image"], sizes, confidence=confidence, top_k=top_k
+                    batch["image"],
+                    sizes,
+                    confidence=confidence,
+                    top_k=top_k,
+                    closer=close_ups and functools.partial(close_ups.load, index),
                 )
-                yield from zip(batch["index"].numpy().tolist(), found, strict=True)
+                yield from zip(index.tolist(), found, strict=True)
         except tf.errors.OpError:
             # Reading stops with an error where no image at all can be read. Here that is a result.
             failed = {file for file, _ in unreadable}
@@ -124,21 +149,32 @@ class Localizer:
             if not all(split.file(index) in failed for index in wanted):
                 raise
 
-    def predict_squashed(self, images, sizes, *, confidence=True, top_k=5):
+    def predict_squashed(self, images, sizes, *, confidence=True, top_k=5, closer=None):
         """Return the `Prediction`s of images that have been squashed already.
 
         Args:
             images: uint8 [B, S, S, 3].
             sizes: int [B, 2], height and width that each image had.
+            closer: Function of the shapes' boxes [B, 4], relative xyxy, to close-ups of them from
+                the originals, see `gc_net.datasets.crops.CloseUps.load`; without it there is no
+                second look.
         """
-        return self.predictions(self.forward(images, sizes, confidence=confidence), sizes, top_k)
+        outputs = self.forward(images, sizes, confidence=confidence, closer=closer)
+        return self.predictions(outputs, sizes, top_k)
 
-    def forward(self, images, sizes, *, confidence=True):
+    def forward(self, images, sizes, *, confidence=True, closer=None):
         """Return the model's outputs for squashed images and the shapes in pixels, as arrays.
 
         Arguments are those of `predict_squashed`; for the names, see `gc_net.inference.graph`.
         """
-        outputs = self._forward[bool(confidence)](images, tf.cast(sizes, tf.float32))
+        functions = self._first_look if closer else self._forward
+        outputs = functions[bool(confidence)](images, tf.cast(sizes, tf.float32))
+        if closer:
+            close_ups, readable = closer(outputs["boxes"].numpy())
+            # The mean with itself where there is no second one.
+            probabilities = outputs["class_probabilities"].numpy()
+            probabilities[readable] = self._second_look(close_ups[:, 0]).numpy()
+            outputs = concluded(outputs, probabilities)
         return {name: value.numpy() for name, value in outputs.items()}
 
     def predictions(self, outputs, sizes, top_k=5):
@@ -175,7 +211,7 @@ class Localizer:
             )
         return predictions
 
-    def _compile(self, confidence):
+    def _compile(self, function, confidence):
         size = self.image_size
 
         @tf.function(
@@ -185,7 +221,7 @@ class Localizer:
             ]
         )
         def forward(images, sizes):
-            outputs = localize(self.model, images, confidence)
+            outputs = function(self.model, images, confidence)
             return {**outputs, **geometry(self.shape, outputs["coefficients"], sizes)}
 
         return forward

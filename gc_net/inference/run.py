@@ -61,6 +61,7 @@ def predict_files(
     min_confidence=None,
     previews=0,
     format_options=None,
+    look=None,
     localizer=None,
 ):
     """Predict on all images and write label files.
@@ -80,6 +81,7 @@ def predict_files(
         min_confidence: Images below it go to `review.csv` and not into the label files.
         previews: How many of the labelled images to draw; None for all.
         format_options: Arguments of the format.
+        look: The second look, see `gc_net.load`; as the model says if None.
         localizer: The model of `model_dir`, where it is loaded already.
 
     Returns:
@@ -91,16 +93,19 @@ def predict_files(
     root, files = find_images(images)
     label_format.check(files)
 
+    from gc_net.datasets.crops import check_look
     from gc_net.datasets.files import file_split
     from gc_net.datasets.loading import Unreadable
     from gc_net.inference.localizer import load, model_folder
 
-    header = {"model": _fingerprint(model_folder(model_dir)), "images": root}
+    header = {"model": _fingerprint(model_folder(model_dir)), "images": root, "look": look}
+    if look is not None:
+        check_look(look)  # before the folder records it
     unreadable = Unreadable()
     with PredictionLog(output_dir, {**header, "confidence": confidence}) as log:
         done = log.files()
         missing = [file for file in files if file not in done]
-        localizer = localizer or load(model_dir)
+        localizer = localizer or load(model_dir, look)
         num_new = 0
         if missing:
             split = file_split("images", localizer.class_names, [0] * len(missing), missing, root)

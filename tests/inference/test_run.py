@@ -48,7 +48,7 @@ def load_once(_loaded, monkeypatch):
         return squashed(self, images, sizes, **options)
 
     monkeypatch.setattr(type(_loaded), "predict_squashed", counting)
-    monkeypatch.setattr(localizer_module, "load", lambda path: _loaded)
+    monkeypatch.setattr(localizer_module, "load", lambda path, look=None: _loaded)
     return counts
 
 
