@@ -2,6 +2,7 @@ r"""Tells why a detector draws what it draws, before one changes its settings.
 
   python -m tools.diagnose --model=runs/mine/model
   python -m tools.diagnose --model=runs/birds/model --landscape
+  python -m tools.diagnose --model=runs/birds/model --look --classifiers=runs/birds --limit=1000
 
 The first measures agreement: whether the detector places the same shape when an image is cropped
 elsewhere or mirrored. It needs no boxes, so it may choose between settings, but it favours large
@@ -9,6 +10,9 @@ shapes, which overlap more easily.
 
 The second adds the losses at masks of known boxes, and from which α on these win over the whole
 image. It reads the boxes of a few images, so it is for understanding and must choose nothing.
+
+The third tries several second looks: how well a close-up of the shape is classified, alone and
+together with the whole image. It needs labels and no boxes, so it may choose one.
 """
 
 import sys
@@ -23,15 +27,36 @@ flags.DEFINE_string("model", None, "Folder of the model, e.g. runs/mine/model.",
 data_flags.define(split="train")
 flags.adopt_module_key_flags(data_flags)
 flags.DEFINE_bool("landscape", False, "Also show the losses at masks of known boxes; reads boxes.")
+flags.DEFINE_bool("look", False, "Show how well several second looks do, and nothing else.")
+flags.DEFINE_string(
+    "classifiers",
+    None,
+    "With --look, a run trained with --classifier_num_folds: each training image is judged by the "
+    "classifier that was not fitted on it.",
+)
 flags.DEFINE_integer("limit", 256, "Most images to look at.", lower_bound=1)
 
 
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    if FLAGS.classifiers is not None and not FLAGS.look:
+        raise app.UsageError("--classifiers is for --look.")
+    if FLAGS.landscape and FLAGS.look:
+        raise app.UsageError("Give --landscape or --look: one reads boxes, the other must not.")
     from gc_net.evaluation.diagnosis import diagnose
+    from gc_net.evaluation.looks import diagnose_looks
 
     try:
+        if FLAGS.look:
+            diagnose_looks(
+                FLAGS.model,
+                data_flags.dataset(),
+                split=FLAGS.split,
+                classifiers=FLAGS.classifiers,
+                limit=FLAGS.limit,
+            )
+            return
         diagnose(
             FLAGS.model,
             data_flags.dataset(),

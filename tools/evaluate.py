@@ -34,6 +34,13 @@ flags.DEFINE_integer("limit", None, "Only so many images, spread over the split.
 flags.DEFINE_integer(
     "resize_size", None, "Side to squash images to before the crop; as in training if not set."
 )
+flags.DEFINE_float(
+    "look",
+    None,
+    "Side of the second look's region as a multiple of the shape's longer one; 0 for none. As "
+    "the model says if not set.",
+    lower_bound=0,
+)
 flags.DEFINE_string("cache_dir", None, "Folder to keep decoded images in.")
 flags.DEFINE_bool("score_maps", False, "Also write score maps for clovaai/wsolevaluation.")
 flags.DEFINE_bool("report", True, "Write report.html.")
@@ -59,6 +66,7 @@ def main(argv):
             limit=FLAGS.limit,
             resize_size=FLAGS.resize_size,
             cache=FLAGS.cache_dir,
+            look=FLAGS.look,
             score_maps=FLAGS.score_maps,
             report=FLAGS.report,
         )

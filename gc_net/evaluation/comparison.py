@@ -49,7 +49,11 @@ def prepared(names, classifier, dataset, protocol, cache, options):
 
 
 def results(methods, protocol, found):
-    """Return the `BaselineResult`s by name, given what `passes.collect` found."""
+    """Return the `BaselineResult`s by name, given what `passes.collect` found.
+
+    Their LocErr takes the class of what the network sees, without a second look: that would follow
+    the shape that GC-Net placed.
+    """
     by_name = {}
     for method in methods:
         scores = method.scores(
@@ -62,7 +66,7 @@ def results(methods, protocol, found):
         for score in scores:
             values = summary.method_metrics(
                 found["labels"],
-                found["top_classes"],
+                found["frame_classes"],
                 score.iou,
                 score.hits,
                 protocol.hits(score.iou),

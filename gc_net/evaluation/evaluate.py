@@ -5,6 +5,7 @@ import os
 from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError
 from gc_net.datasets.cache import ImageCache
+from gc_net.datasets.crops import check_look
 from gc_net.datasets.loading import Unreadable
 from gc_net.evaluation import comparison, passes, protocols, summary, tables, wsoleval
 from gc_net.evaluation.baselines.base import hits_by_level
@@ -39,7 +40,7 @@ def run_evaluation(
             format of clovaai/wsolevaluation to `<output_dir>/wsoleval`.
         report: Whether to write `report.html`.
         options: See `evaluate`: `protocol`, `split`, `baselines`, `batch_size`, `ten_crop`,
-            `limit`, `cache`.
+            `limit`, `cache`, `look`.
 
     Returns:
         Dict, the content of `metrics.json`.
@@ -136,8 +137,13 @@ def evaluate(
     limit=None,
     resize_size=None,
     cache=None,
+    look=None,
 ):
     """Evaluate a model on a split in one pass.
+
+    With a second look, the model's classes, in LocErr and in the classification errors, are those
+    of the mean of the frame (or of the ten crops) and of a close-up of its shape, cut out of the
+    original image. Boxes are as without, and baselines keep the classes of the frame.
 
     Args:
         model: A `GCNet`.
@@ -154,6 +160,8 @@ def evaluate(
         limit: Evaluate only this many images, spread evenly over the split.
         resize_size: Side to squash to before cropping; 256 for 224, and in proportion, if None.
         cache: Folder for decoded images, or None.
+        look: Side of the region of the second look as a multiple of the shape's longer side, 0 for
+            none; as the model says if None.
 
     Returns:
         An `Evaluation`.
@@ -161,6 +169,7 @@ def evaluate(
     protocol = protocols.get(protocol)
     data = dataset.split(split)
     check_model(model, class_names, dataset, data)
+    look = model.look if look is None else check_look(look)
     truth = dataset.truth(split)
     check_truth(truth, dataset, data)
     image_size = model.detector.image_size
@@ -182,6 +191,7 @@ def evaluate(
         protocol,
         indices=spread(len(data), limit),
         ten_crop=ten_crop,
+        look=look,
         unreadable=unreadable,
         cache=images,
         **options,
@@ -218,7 +228,7 @@ def evaluate(
             "num_without_boxes": int((found["num_truth_boxes"] == 0).sum()),
             "num_unreadable": len(unreadable),
             "unreadable": [{"file": file, "reason": reason} for file, reason in unreadable],
-            "settings": _settings(model, options),
+            "settings": _settings(model, options, look),
             "baselines": {
                 name: {"title": result.title, "tuned": result.tuned, **result.metrics}
                 for name, result in baseline_results.items()
@@ -268,7 +278,7 @@ def _own_metrics(protocol, found):
     }
 
 
-def _settings(model, options):
+def _settings(model, options, look):
     """Return what tells one run from another, for tables that compare several."""
     return {
         "backbone": model.detector.backbone.name,
@@ -281,4 +291,5 @@ def _settings(model, options):
         "gamma": model.gamma,
         "image_size": options["image_size"],
         "resize_size": options["resize_size"],
+        "look": look,
     }

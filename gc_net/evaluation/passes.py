@@ -6,9 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net import metrics
-from gc_net.datasets import pipeline, transforms
+from gc_net.datasets import crops, pipeline, transforms
 from gc_net.datasets.base import DataError
 from gc_net.evaluation.baselines.base import Forward
+from gc_net.evaluation.looks import CloserJudge
 from gc_net.progress import track
 from gc_net.shapes.frame import principal_axes
 
@@ -59,20 +60,28 @@ def batch_function(model, baselines, ten_crop):
     return run
 
 
-def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, **options):
+def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look=0.0, **options):
     """Run the model over the images and compare each batch with its truth at once.
 
     Args:
         model: A `GCNet`.
         baselines: `Baseline`s, prepared.
+        look: Side of the region of the second look as a multiple of the shape's longer side, 0 for
+            none. With it, the probabilities of every image, and those of the ten crops, are the
+            mean with those of its close-up.
         options: For `pipeline.evaluation_batches`; `image_size`, `resize_size` and `batch_size`
             among them.
 
     Returns:
         Dict of arrays over the images that could be read. Heat maps are not kept: `"map_iou"` has
-        a pair of arrays [N, T] for each baseline that has maps.
+        a pair of arrays [N, T] for each baseline that has maps. `"frame_classes"` are those of the
+        frame alone, which baselines are measured with.
     """
     run = batch_function(model, baselines, ten_crop)
+    look_again = None
+    if look:
+        look_again = CloserJudge(model.classifier, split, [look])
+        split = look_again.split
     batches = pipeline.evaluation_batches(
         split, truth, frame=protocol.frame, ten_crop=ten_crop, indices=indices, **options
     )
@@ -82,6 +91,13 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, **op
         outputs = run(batch.pop("image"), batch["label"])
         batch = {name: tensor.numpy() for name, tensor in batch.items()}
         outputs = tf.nest.map_structure(lambda tensor: tensor.numpy(), outputs)
+        outputs["frame_probabilities"] = outputs["probabilities"]
+        if look_again:
+            boxes = _boxes_in_images(model.shape, outputs["coefficients"], protocol.frame, options)
+            closer = look_again(batch["index"], boxes)[:, 0]  # [B, C]
+            for name in ("probabilities", "ten_crop_probabilities"):
+                if name in outputs:
+                    outputs[name] = (outputs[name] + closer) / 2
         collected.append(_compared(model, baselines, truth, protocol, batch, outputs, options))
     return _joined(collected)
 
@@ -103,6 +119,7 @@ def _compared(model, baselines, truth, protocol, batch, outputs, options):
     boxes_xyxy = padded_boxes(truth, batch["index"], batch["boxes_rel_xyxy"].shape[1])
     truth_boxes = protocol.truth_boxes(batch["boxes_rel_xyxy"], boxes_xyxy, batch["size"])
     top_classes, top_probabilities = metrics.top_k(outputs["probabilities"], _TOP)
+    frame_classes, _ = metrics.top_k(outputs["frame_probabilities"], _TOP)
     iou, iou_v2 = protocol.shape_iou(model.shape, coefficients, truth_boxes, num_truth)
     kept = {
         "index": batch["index"],
@@ -110,6 +127,7 @@ def _compared(model, baselines, truth, protocol, batch, outputs, options):
         "sizes": batch["size"],
         "top_classes": top_classes,
         "top_probabilities": top_probabilities,
+        "frame_classes": frame_classes,
         "coefficients": coefficients,
         "boxes_rel_xyxy": np.asarray(model.shape.boxes(coefficients)),
         "truth_boxes_rel_xyxy": batch["boxes_rel_xyxy"],
@@ -138,6 +156,14 @@ def _compared(model, baselines, truth, protocol, batch, outputs, options):
                 protocol.map_iou(maps, truth_boxes, num_truth, options["image_size"], baseline.cut)
             )
     return kept
+
+
+def _boxes_in_images(shape, coefficients, frame, options):
+    """Return the boxes [B, 4] of shapes in the frame, relative to the whole images."""
+    image_size = options["image_size"]
+    resize_size = image_size if frame == "full" else options["resize_size"]
+    window = transforms.center_window(resize_size, image_size)
+    return crops.out_of_window(shape.boxes(coefficients), window, resize_size, image_size)
 
 
 def padded_boxes(truth, index, most_boxes):

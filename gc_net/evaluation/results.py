@@ -48,7 +48,8 @@ class Evaluation:
         files: N names, relative to the dataset's folder.
         labels: [N] int32.
         sizes: [N, 2] int32, height and width of the original images.
-        top_classes: [N, k] int32, the classifier's first k, at most five, best first; of the frame.
+        top_classes: [N, k] int32, the classifier's first k, at most five, best first; of the frame,
+            or of the mean with the second look, where there is one.
         top_probabilities: [N, k] float32.
         coefficients: [N, n] float32.
         boxes_rel_xyxy: [N, 4] float32, predicted.

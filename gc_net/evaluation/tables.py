@@ -44,9 +44,11 @@ def _described(metrics):
     if metrics["num_unreadable"]:
         left_out.append(f"{metrics['num_unreadable']:,} more unreadable, left out")
     crops = ", ClsErr of ten crops" if metrics["ten_crop"] else ""
+    look = metrics["settings"].get("look")
+    looks = f", GC-Net's classes with a second look ({look:g})" if look else ""
     text = (
         f"{metrics['num_images']:,} images of {metrics['dataset']} ({metrics['split']}), protocol "
-        f"{metrics['protocol']}{crops}; percentages."
+        f"{metrics['protocol']}{crops}{looks}; percentages."
     )
     return " ".join([text, *(f"{item}." for item in left_out)])
 
