@@ -24,6 +24,13 @@ flags.DEFINE_integer(
     "export_version", None, "Number of the version; the next one if not set.", lower_bound=1
 )
 flags.DEFINE_string("license", None, "Licence of the weights, for the model card.")
+flags.DEFINE_float(
+    "look",
+    None,
+    "Side of the second look's region as a multiple of the shape's longer one; 0 for none. As "
+    "the model says if not set. TFLite files have none.",
+    lower_bound=0,
+)
 flags.DEFINE_integer(
     "top_k", 5, "Number of classes a SavedModel returns; 0 for all.", lower_bound=0
 )
@@ -53,6 +60,7 @@ def main(argv):
             FLAGS.output,
             version=FLAGS.export_version,
             license_text=FLAGS.license,
+            look=FLAGS.look,
             **options,
         )
     except (ValueError, OSError) as error:

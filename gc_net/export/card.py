@@ -33,6 +33,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         f"| detector | {model.detector.backbone.name}, {model.detector.head_name} head |",
         f"| classifier | {model.classifier.backbone.name}, {len(localizer.class_names)} classes |",
         f"| generator | {model.generator.kind} |",
+        f"| second look | {_look(model.look)} |",
         f"| parameters | {parameters:,} |",
         f"| licence | {license_text or 'not stated'} |",
         "",
@@ -64,6 +65,10 @@ def find_metrics(model_dir):
         return None
     with open(path, encoding="utf-8") as file:
         return json.load(file)
+
+
+def _look(look):
+    return f"a region of {look:g} × the shape's longer side" if look else "none"
 
 
 def _block(content, otherwise):

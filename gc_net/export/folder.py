@@ -21,7 +21,7 @@ python -m tools.predict --model={name} --images=photos --output=labels --format=
 """
 
 
-def export_folder(model_dir, output_dir, *, version=None, license_text=None):
+def export_folder(model_dir, output_dir, *, version=None, license_text=None, look=None):
     """Write a model's folder with half the bytes, its card and its metrics.
 
     Args:
@@ -29,6 +29,7 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None):
         output_dir: Folder to make.
         version: Must be None: such a folder has no versions.
         license_text: Licence of the weights, for the model card.
+        look: The second look, see `gc_net.load`; as the model says if None.
 
     Returns:
         `output_dir`, and the largest difference of each output that half precision makes.
@@ -38,7 +39,7 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None):
     output_dir = os.path.normpath(output_dir)
     if os.path.exists(output_dir):
         raise FileExistsError(f"{output_dir} exists. Name another folder, or delete it.")
-    localizer = load(model_dir)
+    localizer = load(model_dir, look)
     localizer.info = without_folders(localizer.info)
     metrics = without_folders(find_metrics(model_folder(model_dir)))
     name = os.path.basename(output_dir)

@@ -5,6 +5,9 @@ can be decoded; TensorFlow knows no WebP or TIFF.
 """
 
 import tensorflow as tf
+from keras import ops
+
+from gc_net.datasets import crops
 
 _LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a JPEG are looked for
 _WHITE = 255.0
@@ -18,6 +21,34 @@ def squash(images, size):
     images = tf.image.resize(images, [size, size], method="bilinear", antialias=True)
     # Whole levels as in training, where images are uint8.
     return tf.clip_by_value(tf.round(images), 0.0, 255.0)
+
+
+def close_ups(images, sizes, boxes_rel_xyxy, look, size):
+    """Cut out the regions of the second look, as `gc_net.datasets.crops` does outside.
+
+    Args:
+        images: [B, H, W, 3], or a ragged [B, (H·W), 3] where sizes differ.
+        sizes: int32 [B, 2], height and width of each image.
+        boxes_rel_xyxy: float32 [B, 4], boxes of the shapes.
+        look: Side of the region as a multiple of the box's longer side.
+        size: Side to squash to.
+
+    Returns:
+        float32 [B, size, size, 3] in whole levels.
+    """
+    regions = crops.regions(boxes_rel_xyxy, look, namespace=ops)
+    pixels = tf.cast(crops.pixels(regions, tf.cast(sizes, tf.float32), namespace=ops), tf.int32)
+
+    def cut(args):
+        image, size_of_image, (left, top, right, bottom) = args[0], args[1], tf.unstack(args[2])
+        image = tf.reshape(image, [size_of_image[0], size_of_image[1], 3])
+        return squash(image[top:bottom, left:right], size)
+
+    return tf.map_fn(
+        cut,
+        (images, sizes, pixels),
+        fn_output_signature=tf.TensorSpec([size, size, 3], tf.float32),
+    )
 
 
 def decode(data):

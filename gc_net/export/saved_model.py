@@ -30,7 +30,9 @@ likeliest first; `confidence`, `object_probability` and `background_entropy` [B]
 """
 
 
-def export_saved_model(model_dir, output_dir, *, version=None, top_k=5, license_text=None):
+def export_saved_model(
+    model_dir, output_dir, *, version=None, top_k=5, license_text=None, look=None
+):
     """Write the next version of a served model.
 
     The version's folder appears at once, complete, and one that exists is never changed.
@@ -41,6 +43,7 @@ def export_saved_model(model_dir, output_dir, *, version=None, top_k=5, license_
         version: Number of the version; the next one if None.
         top_k: Number of classes to return; all if None.
         license_text: Licence of the weights, for the model card.
+        look: The second look, see `gc_net.load`; as the model says if None.
 
     Returns:
         The folder of the version, and the largest difference of each output from Keras' own.
@@ -48,7 +51,7 @@ def export_saved_model(model_dir, output_dir, *, version=None, top_k=5, license_
     name = os.path.basename(os.path.abspath(output_dir))
     with tempfile.TemporaryDirectory() as scratch, new_version(output_dir, version) as folders:
         temporary, final = folders
-        localizer = load(model_dir)
+        localizer = load(model_dir, look)
         class_names_file = os.path.join(scratch, CLASS_NAMES_FILE)
         with open(class_names_file, "w", encoding="utf-8") as file:
             file.writelines(f"{class_name}\n" for class_name in localizer.class_names)

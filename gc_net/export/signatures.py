@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from gc_net.export import preprocessing
-from gc_net.inference.graph import localize
+from gc_net.inference.graph import concluded, first_look, second_look
 from gc_net.inference.prediction import OUTLINE_POINTS
 
 
@@ -23,6 +23,9 @@ class ServingModule(tf.Module):
             `gc_net.inference.graph.localize`.
         image_sizes: int32 [B, 2], height and width, to take boxes to pixels with.
 
+    Where the model has a second look, close-ups are cut out of the images as they come, so they
+    should not be made smaller before.
+
     Args:
         localizer: A `Localizer`.
         top_k: Number k of classes; all if None.
@@ -39,15 +42,17 @@ class ServingModule(tf.Module):
             self.class_names_file = tf.saved_model.Asset(class_names_file)
         # Keras' own variables hold TensorFlow's, which are what a SavedModel can store.
         self.model_variables = [variable.value for variable in localizer.model.variables]
-        # One function that all signatures call, so that the file holds the networks once.
-        size = localizer.image_size
-        self._localize = tf.function(
-            self._localize_squashed,
-            input_signature=[
-                tf.TensorSpec([None, size, size, 3], tf.float32, "squashed"),
-                tf.TensorSpec([None, 2], tf.int32, "sizes"),
-            ],
+        # Functions that all signatures call, so that the file holds the networks once.
+        size, model = localizer.image_size, localizer.model
+        squashed = tf.TensorSpec([None, size, size, 3], tf.float32, "squashed")
+        self._first_look = tf.function(
+            lambda images: first_look(model, images), input_signature=[squashed]
         )
+        self._second_look = None
+        if model.look:
+            self._second_look = tf.function(
+                lambda images: second_look(model, images), input_signature=[squashed]
+            )
 
     @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32, "images")])
     def serve(self, images):
@@ -63,17 +68,15 @@ class ServingModule(tf.Module):
 
         def read(data):
             image = preprocessing.decode(data)
-            return preprocessing.squash(image, size), tf.shape(image)[:2]
+            outputs = preprocessing.squash(image, size), tf.shape(image)[:2]
+            # Originals are kept for the second look only; their sizes may differ.
+            return (*outputs, _flat(image)) if self._second_look else outputs
 
-        images, sizes = tf.map_fn(
-            read,
-            image_bytes,
-            fn_output_signature=(
-                tf.TensorSpec([size, size, 3], tf.float32),
-                tf.TensorSpec([2], tf.int32),
-            ),
-        )
-        return self._localize(images, sizes)
+        signature = (tf.TensorSpec([size, size, 3], tf.float32), tf.TensorSpec([2], tf.int32))
+        if self._second_look:
+            signature += (tf.RaggedTensorSpec([None, 3], tf.uint8, ragged_rank=0),)
+        images, sizes, *originals = tf.map_fn(read, image_bytes, fn_output_signature=signature)
+        return self._localize(images, sizes, *originals)
 
     def signatures(self):
         """Return the signatures by the name they are served under."""
@@ -86,10 +89,17 @@ class ServingModule(tf.Module):
     def _localize_batch(self, images):
         shape = tf.shape(images)
         sizes = tf.tile(shape[None, 1:3], [shape[0], 1])  # [B, 2]
-        return self._localize(preprocessing.squash(images, self._localizer.image_size), sizes)
+        squashed = preprocessing.squash(images, self._localizer.image_size)
+        return self._localize(squashed, sizes, images)
 
-    def _localize_squashed(self, images, sizes):
-        outputs = localize(self._localizer.model, images)
+    def _localize(self, squashed, sizes, originals=None):
+        """Return all outputs, given what `preprocessing.close_ups` takes for the second look."""
+        outputs, second = self._first_look(squashed), None
+        if self._second_look:
+            look, size = self._localizer.model.look, self._localizer.image_size
+            close_ups = preprocessing.close_ups(originals, sizes, outputs["boxes"], look, size)
+            second = self._second_look(close_ups)
+        outputs = concluded(outputs, second)
         shape = self._localizer.shape
         best = tf.math.top_k(outputs.pop("class_probabilities"), self.top_k)
         return {
@@ -101,3 +111,8 @@ class ServingModule(tf.Module):
             "class_probabilities": best.values,
             "image_sizes": sizes,
         }
+
+
+def _flat(image):
+    """Return the pixels of an image in whole levels, uint8 [H·W, 3]."""
+    return tf.reshape(tf.cast(image, tf.uint8), [-1, 3])

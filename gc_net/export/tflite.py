@@ -1,5 +1,6 @@
 """Export to TFLite: one image at a time, in float and with 8-bit integers."""
 
+import logging
 import os
 
 import numpy as np
@@ -23,12 +24,17 @@ _USAGE = """
 TFLite files with one signature: `images` float32 [1, {size}, {size}, 3], RGB in 0–255, squashed to
 that size whatever the aspect ratio. Outputs of every file: `boxes` [1, 4] as x1, y1, x2, y2 and
 `coefficients` [1, n], both relative to the image, and `class_probabilities` [1, C] in the order of
-`class_names.txt`. There is no confidence, which would need two more passes.
+`class_names.txt`. There is no confidence, which would need two more passes.{second_look}
 
 Largest differences from the Keras model on {count} images:
 
 {table}
 """
+
+_SECOND_LOOK = """ Nor is there the second look
+that the model has elsewhere, which needs the original images: classes are those of the first."""
+
+_log = logging.getLogger("gc_net")
 
 
 class TFLiteModule(tf.Module):
@@ -52,6 +58,7 @@ def export_tflite(
     calibration_images=None,
     num_calibration=100,
     license_text=None,
+    look=None,
 ):
     """Write `model_float32.tflite` and, given images, `model_int8.tflite`.
 
@@ -63,13 +70,28 @@ def export_tflite(
             taken, see `find_images`; without them there is no int8 file.
         num_calibration: How many of them to use, spread over all.
         license_text: Licence of the weights, for the model card.
+        look: Must be None or 0: such a file sees squashed images only, so it has no second look.
+            That of a model is left out, with a warning.
 
     Returns:
         The folder of the version, and for each file the largest difference of each output from
         Keras', and the mean IoU of their boxes.
     """
+    if look:
+        raise ValueError(
+            "A TFLite file sees squashed images only, and a second look needs the original ones: "
+            f"leave out --look. Received: look={look}"
+        )
     with new_version(output_dir, version) as (temporary, final):
         localizer = load(model_dir)
+        own_look, localizer.model.look = localizer.model.look, 0.0
+        if own_look and look is None:
+            _log.warning(
+                "The model looks at its shapes a second time (%g), for which it needs the original "
+                "images. A TFLite file sees squashed ones only: its classes are those of the first "
+                "look.",
+                own_look,
+            )
         compared = random_images(localizer.image_size, _NUM_COMPARED)
         calibration = None
         if calibration_images is not None:
@@ -86,7 +108,10 @@ def export_tflite(
                 file.write(content)
         _write(temporary, CLASS_NAMES_FILE, "".join(f"{name}\n" for name in localizer.class_names))
         usage = _USAGE.format(
-            size=localizer.image_size, count=len(compared), table=_table(differences)
+            size=localizer.image_size,
+            second_look=_SECOND_LOOK if own_look else "",
+            count=len(compared),
+            table=_table(differences),
         )
         name = os.path.basename(os.path.abspath(output_dir))
         metrics = find_metrics(model_folder(model_dir))

@@ -3,6 +3,7 @@
 import os
 
 import cv2
+import keras
 import numpy as np
 import pytest
 from keras import ops
@@ -29,6 +30,7 @@ BLUE, RED = 0, 1
 
 @pytest.fixture(scope="module")
 def _varied():
+    keras.utils.set_random_seed(0)
     return Localizer(varied_model(), CLASS_NAMES)
 
 
