@@ -104,7 +104,7 @@ def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=25
         f"The second look on {count:,} {split} images, whole ones as `tools.predict` sees them. No "
         f"box was read for this. {judged}\n\n{looks_table(rows)}\n\n"
         f"Both looks do best at --look={best['look']:g}. An accuracy on so many images has a "
-        f"standard error of {error:.1f} points; neighbours that differ by less are as good."
+        f"standard error of {error:.1f} points: smaller differences may be chance."
     )
     return rows
 
