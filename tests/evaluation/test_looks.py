@@ -17,6 +17,7 @@ from gc_net.training.config import DataConfig
 from gc_net.training.data import TrainingData
 from gc_net.training.folds import assign_folds
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, set_coefficients, tiny_model
+from tests.training.samples import run_tool
 
 LOOK, RESIZE = 1.2, 37
 CENTER, EXTENT = np.array([0.3, 0.6]), np.array([0.4, 0.3])
@@ -202,6 +203,19 @@ class TestChoosing:
         assert "fitted on these very images" in printed
         looks.diagnose_looks(tmp_path, Blocks(), split="test", limit=3)
         assert "should not be measured on them" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--classifiers=runs/x",), "--classifiers is for --look"),
+        (("--look", "--landscape"), "one reads boxes, the other must not"),
+    ],
+)
+def test_the_tool_refuses_flags_that_do_not_go_together(flags, message):
+    ended = run_tool("diagnose", "--model=runs/none", *flags)
+    assert ended.returncode != 0
+    assert message in ended.stdout + ended.stderr
 
 
 class TestFolds:
