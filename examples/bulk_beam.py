@@ -1,9 +1,12 @@
 r"""Predict on any number of images, on any number of machines, with Apache Beam.
 
 pip install 'gc_net[bulk]'
-python -m tools.export --model=runs/birds --output=saved_models/birds
+python -m tools.export --model=runs/birds --output=saved_models/birds --look=0
 python -m examples.bulk_beam --saved_model=saved_models/birds/1 \
     --images='photos/**.jpg' --output=labels/part
+
+Images are squashed before they reach the model, hence the --look=0: a second look at them would
+show nothing more.
 
 Runs on this machine by default; Beam's own flags (`--runner=FlinkRunner` and the like) take it
 elsewhere, with images and results on storage that Beam reads: `gs://`, `s3://`, `hdfs://`. Each

@@ -226,9 +226,6 @@ class Chain(Workspace):
         """Train the detector and write the model."""
         folder = os.path.join(self.work_dir, "detector")
         settings = self._settings("data", "network", "classifier", "warmup", "detector")
-        if not self.config.detector.look:
-            # As in runs from before there was a second look, so that these can go on.
-            del settings["detector"]["look"]
         self._check(folder, {**settings, **self._classifier_run()})
         if self._is_done(self.model_dir):
             return
