@@ -7,30 +7,34 @@ from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, warm_cosine
 from gc_net.registry import Registry
 from gc_net.training.masks import RandomMasks
 from gc_net.training.run import RunError
+from gc_net.training.zooms import RandomZooms
 
 # The authors cut the rate to a tenth after these of 200 epochs.
 PAPER_BOUNDARIES = (80 / 200, 150 / 200)
 
 
 class MaskedClassifier(keras.Model):
-    """A classifier as it is trained: some of the images are seen through random masks.
+    """A classifier as it is trained: some of the images are close-ups, or seen through masks.
 
     Args:
         classifier: The `Classifier` to train.
         masks: A `RandomMasks` layer.
+        zooms: A `RandomZooms` layer.
     """
 
-    def __init__(self, classifier, masks, name="masked_classifier", **kwargs):
+    def __init__(self, classifier, masks, zooms, name="masked_classifier", **kwargs):
         super().__init__(name=name, **kwargs)
         self.classifier = classifier
         self.masks = masks
+        self.zooms = zooms
         # Made here, since Keras would make the variables of compiled metrics within the first
         # step, which fails where a step runs on several devices.
         self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         self.built = True
 
     def call(self, images, training=False):
-        normalized = self.masks(self.classifier.normalize(images), training=training)
+        normalized = self.zooms(self.classifier.normalize(images), training=training)
+        normalized = self.masks(normalized, training=training)
         return self.classifier.from_normalized(normalized, training=training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
@@ -74,7 +78,8 @@ def trained_classifier(classifier, config, num_steps):
         settings.mask_inverted,
         seed=config.seed,
     )
-    model = MaskedClassifier(classifier, masks)
+    zooms = RandomZooms(settings.zoom_fraction, settings.zoom_min_side, seed=config.seed)
+    model = MaskedClassifier(classifier, masks, zooms)
     model.compile(
         optimizer=OPTIMIZERS.get(settings.recipe)(settings, num_steps),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),

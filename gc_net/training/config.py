@@ -160,6 +160,9 @@ class ClassifierConfig(Settings):
         mask_min_extent: Smallest width and height of a mask, as a part of the image's.
         mask_max_extent: Largest width and height of a mask.
         mask_inverted: Part of the masks that show what lies outside instead.
+        zoom_fraction: Part of the images of which a random square is enlarged, so that close-ups,
+            as a second look takes them, are nothing new to the classifier.
+        zoom_min_side: Smallest side of such a square, as a part of the image's.
         num_folds: With 2 or more, the images are split into so many parts, each of which is
             supervised by a classifier that was fitted on the others; 0 for one classifier on all.
     """
@@ -174,6 +177,8 @@ class ClassifierConfig(Settings):
     mask_min_extent: float = setting(0.55, low=0.0, high=2.0)
     mask_max_extent: float = setting(1.1, low=0.0, high=2.0)
     mask_inverted: float = setting(0.0, low=0.0, high=1.0)
+    zoom_fraction: float = setting(0.0, low=0.0, high=1.0)
+    zoom_min_side: float = setting(0.5, low=0.05, high=1.0)
     num_folds: int = setting(0, low=0)
 
     def __post_init__(self):
