@@ -184,12 +184,13 @@ def _half_turn(angle):
 
 def _keep(polygon, distance):
     """Cut a convex polygon by a line: keep where the signed `distance` [P] is not negative."""
-    kept = []
-    for index, point in enumerate(polygon):
-        before = distance[index - 1]
-        if (before < 0) != (distance[index] < 0):
-            part = before / (before - distance[index])
-            kept.append(polygon[index - 1] + part * (point - polygon[index - 1]))
-        if distance[index] >= 0:
-            kept.append(point)
-    return np.array(kept).reshape(-1, 2)
+    inside = distance >= 0
+    if inside.all():
+        return polygon
+    before, previous = np.roll(distance, 1), np.roll(polygon, 1, axis=0)
+    crosses = (before < 0) != (distance < 0)
+    part = np.divide(before, before - distance, out=np.zeros_like(distance), where=crosses)
+    cut = previous + part[:, None] * (polygon - previous)
+    # Before each point comes the one where the outline crosses the line on the way to it.
+    points = np.stack([cut, polygon], axis=1).reshape(-1, 2)  # [2·P, 2]
+    return points[np.stack([crosses, inside], axis=1).ravel()]

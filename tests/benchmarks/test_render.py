@@ -12,7 +12,7 @@ def test_every_way_has_a_row_for_every_shape(monkeypatch):
     monkeypatch.setattr(render, "copy_rate", lambda rounds: 1e9)
     _, table, bound = render.report(image_sizes=[16, 8], batch_size=4, rounds=1)
     rows = [line.split(" | ") for line in table.splitlines()[2:]]
-    assert len(rows) == 2 * 7 * len(shapes.SHAPES.names)
+    assert len(rows) == 2 * 5 * len(shapes.SHAPES.names)
     loop = [row for row in rows if row[2] == render.CALLS]
     assert all("1.00×" in row[5] for row in loop)
     # The bound is for the larger masks, and for what OpenCV takes longest for.
