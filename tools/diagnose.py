@@ -47,23 +47,12 @@ def main(argv):
     from gc_net.evaluation.diagnosis import diagnose
     from gc_net.evaluation.looks import diagnose_looks
 
+    if FLAGS.look:
+        tell, option = diagnose_looks, {"classifiers": FLAGS.classifiers}
+    else:
+        tell, option = diagnose, {"with_landscape": FLAGS.landscape}
     try:
-        if FLAGS.look:
-            diagnose_looks(
-                FLAGS.model,
-                data_flags.dataset(),
-                split=FLAGS.split,
-                classifiers=FLAGS.classifiers,
-                limit=FLAGS.limit,
-            )
-            return
-        diagnose(
-            FLAGS.model,
-            data_flags.dataset(),
-            split=FLAGS.split,
-            with_landscape=FLAGS.landscape,
-            limit=FLAGS.limit,
-        )
+        tell(FLAGS.model, data_flags.dataset(), split=FLAGS.split, limit=FLAGS.limit, **option)
     except (ValueError, OSError) as error:
         sys.exit(f"Error: {error}")
 

@@ -13,7 +13,7 @@ from absl import app, flags
 
 from gc_net.evaluation.baselines import BASELINES
 from gc_net.evaluation.protocols import PROTOCOLS
-from tools import data_flags
+from tools import data_flags, look_flag
 
 FLAGS = flags.FLAGS
 
@@ -34,13 +34,8 @@ flags.DEFINE_integer("limit", None, "Only so many images, spread over the split.
 flags.DEFINE_integer(
     "resize_size", None, "Side to squash images to before the crop; as in training if not set."
 )
-flags.DEFINE_float(
-    "look",
-    None,
-    "Side of the second look's region as a multiple of the shape's longer one; 0 for none. As "
-    "the model says if not set.",
-    lower_bound=0,
-)
+look_flag.define()
+flags.adopt_module_key_flags(look_flag)
 flags.DEFINE_string("cache_dir", None, "Folder to keep decoded images in.")
 flags.DEFINE_bool("score_maps", False, "Also write score maps for clovaai/wsolevaluation.")
 flags.DEFINE_bool("report", True, "Write report.html.")

@@ -15,6 +15,7 @@ import sys
 from absl import app, flags
 
 from gc_net.export import EXPORTS
+from tools import look_flag
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model", None, "Folder of the model, or of the run it is in.", required=True)
@@ -24,13 +25,8 @@ flags.DEFINE_integer(
     "export_version", None, "Number of the version; the next one if not set.", lower_bound=1
 )
 flags.DEFINE_string("license", None, "Licence of the weights, for the model card.")
-flags.DEFINE_float(
-    "look",
-    None,
-    "Side of the second look's region as a multiple of the shape's longer one; 0 for none. As "
-    "the model says if not set. TFLite files have none.",
-    lower_bound=0,
-)
+look_flag.define()
+flags.adopt_module_key_flags(look_flag)
 flags.DEFINE_integer(
     "top_k", 5, "Number of classes a SavedModel returns; 0 for all.", lower_bound=0
 )

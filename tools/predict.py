@@ -14,6 +14,7 @@ import sys
 from absl import app, flags
 
 from gc_net.inference.formats import FORMATS
+from tools import look_flag
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("model", None, "Folder of the model, or of the run it is in.", required=True)
@@ -29,13 +30,8 @@ flags.DEFINE_float(
     lower_bound=0,
     upper_bound=1,
 )
-flags.DEFINE_float(
-    "look",
-    None,
-    "Side of the second look's region as a multiple of the shape's longer one; 0 for none. As "
-    "the model says if not set.",
-    lower_bound=0,
-)
+look_flag.define()
+flags.adopt_module_key_flags(look_flag)
 flags.DEFINE_string("previews", "0", "How many images to draw the result on: a number, or all.")
 flags.DEFINE_string(
     "url_prefix",

@@ -82,13 +82,6 @@ def crop(image, region_rel_xyxy):
     return image[top:bottom, left:right]
 
 
-def out_of_window(boxes_rel_xyxy, window, resize_size, image_size):
-    """Map boxes [..., 4] from a window that is not mirrored to the whole image, both relative."""
-    scale = np.float32(image_size / resize_size)
-    offset = np.array([window.left, window.top] * 2, np.float32) / np.float32(resize_size)
-    return np.asarray(boxes_rel_xyxy, np.float32) * scale + offset
-
-
 class CloseUps:
     """Cuts regions out of a split's original images, batch by batch.
 

@@ -165,6 +165,19 @@ def boxes_in_window(boxes_xyxy, size, window, resize_size, image_size):
     return boxes_rel_xyxy.astype(np.float32)
 
 
+def boxes_out_of_window(boxes_rel_xyxy, window, resize_size, image_size):
+    """Map boxes [..., 4] from coordinates relative to a window to ones relative to the image.
+
+    The way back from `boxes_in_window`, but for the size of the original; the type stays.
+    """
+    boxes = np.asarray(boxes_rel_xyxy)
+    if window.flip:
+        boxes = boxes * [-1, 1, -1, 1] + [1, 0, 1, 0]
+        boxes = boxes[..., [2, 1, 0, 3]]
+    offset = np.array([window.left, window.top] * 2) / resize_size
+    return (boxes * (image_size / resize_size) + offset).astype(np.asarray(boxes_rel_xyxy).dtype)
+
+
 def _window_generator(seed, epoch):
     return np.random.Generator(np.random.PCG64([seed % 2**64, epoch % 2**64, 1]))
 

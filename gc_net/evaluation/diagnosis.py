@@ -202,13 +202,13 @@ def _known_masks(boxes_rel_xyxy):
 
 
 def _in_image(boxes, windows, resize_size, image_size):
-    """Map boxes [N, W, 4] from their windows to the whole squashed image, in pixels."""
-    mapped = np.array(boxes, np.float64)
-    for number, (top, left, flip) in enumerate(windows):
-        if flip:
-            mapped[:, number, [0, 2]] = 1 - mapped[:, number, [2, 0]]
-        mapped[:, number] = mapped[:, number] * image_size + [left, top, left, top]
-    return np.clip(mapped, 0, resize_size)
+    """Map boxes [N, W, 4] from their windows to the whole image, relative, and clip them to it."""
+    boxes = np.asarray(boxes, np.float64)
+    mapped = [
+        transforms.boxes_out_of_window(boxes[:, number], window, resize_size, image_size)
+        for number, window in enumerate(windows)
+    ]
+    return np.clip(np.stack(mapped, axis=1), 0, 1)
 
 
 def _mean_pair_iou(boxes):

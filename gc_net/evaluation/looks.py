@@ -16,7 +16,7 @@ import tensorflow as tf
 from gc_net.datasets.base import DataError
 from gc_net.datasets.crops import CloseUps
 from gc_net.datasets.loading import Unreadable
-from gc_net.datasets.pipeline import evaluation_batches
+from gc_net.datasets.pipeline import evaluation_batches, num_steps
 from gc_net.evaluation.checks import check_model, spread
 from gc_net.evaluation.tables import aligned
 from gc_net.progress import track
@@ -151,7 +151,8 @@ def measure(model, split, judges, looks=LOOKS):
             frame="full",
             indices=indices,
         )
-        for batch in track(batches, -(-len(indices) // _BATCH_SIZE), "Looking twice"):
+        total = num_steps(len(indices), _BATCH_SIZE, drop_remainder=False)
+        for batch in track(batches, total, "Looking twice"):
             whole = judge.classify(batch["image"]).numpy()[:, None]
             closer = judge(batch["index"].numpy(), locate(batch["image"]).numpy())
             collected.append(np.concatenate([whole, closer], axis=1))  # [B, 1 + K, C]
@@ -176,7 +177,7 @@ def fold_judges(run_dir, split, indices, image_size):
     from gc_net.training.data import TrainingData
     from gc_net.training.folds import assign_folds
     from gc_net.training.run import RunError
-    from gc_net.training.workspace import trained_with
+    from gc_net.training.workspace import classifier_folder, trained_with
 
     try:
         record = trained_with(run_dir)
@@ -205,8 +206,8 @@ def fold_judges(run_dir, split, indices, image_size):
     for fold in range(num_folds):
         members = indices[folds[indices] == fold]
         if len(members):
-            folder = os.path.join(run_dir, f"classifier_fold{fold}", "model")
-            yield load_model(folder).model, members
+            folder = classifier_folder(run_dir, fold)
+            yield load_model(os.path.join(folder, "model")).model, members
 
 
 def looks_table(rows):

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net import metrics
-from gc_net.datasets import crops, pipeline, transforms
+from gc_net.datasets import pipeline, transforms
 from gc_net.datasets.base import DataError
 from gc_net.evaluation.baselines.base import Forward
 from gc_net.evaluation.looks import CloserJudge
@@ -163,7 +163,8 @@ def _boxes_in_images(shape, coefficients, frame, options):
     image_size = options["image_size"]
     resize_size = image_size if frame == "full" else options["resize_size"]
     window = transforms.center_window(resize_size, image_size)
-    return crops.out_of_window(shape.boxes(coefficients), window, resize_size, image_size)
+    boxes = np.asarray(shape.boxes(coefficients))
+    return transforms.boxes_out_of_window(boxes, window, resize_size, image_size)
 
 
 def padded_boxes(truth, index, most_boxes):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gc_net.datasets import transforms
 from gc_net.training.callbacks.csv_log import read_log
 
 
@@ -112,9 +113,11 @@ class Evaluation:
 
     def boxes_in_images(self, boxes_rel_xyxy):
         """Return boxes [N, ..., 4] of the frame as xyxy in pixels of the original images."""
-        margin = (self.resize_size - self.image_size) // 2
-        boxes = np.asarray(boxes_rel_xyxy, np.float64) * self.image_size + margin
-        scale = np.concatenate([self.sizes[:, ::-1]] * 2, axis=1) / self.resize_size  # [N, 4]
+        sides = self.resize_size, self.image_size
+        window = transforms.center_window(*sides)
+        boxes = np.asarray(boxes_rel_xyxy, np.float64)
+        boxes = transforms.boxes_out_of_window(boxes, window, *sides)
+        scale = np.concatenate([self.sizes[:, ::-1]] * 2, axis=1)  # [N, 4]
         return boxes * scale.reshape(-1, *[1] * (boxes.ndim - 2), 4)
 
 

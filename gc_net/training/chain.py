@@ -18,7 +18,7 @@ from gc_net.training.config import STAGES, WARMUP_SETTINGS
 from gc_net.training.folds import assign_folds, fold_batches
 from gc_net.training.run import RunError
 from gc_net.training.targets import find_targets
-from gc_net.training.workspace import Workspace
+from gc_net.training.workspace import Workspace, classifier_folder
 from gc_net.weights import save_weights_npz
 
 
@@ -72,8 +72,7 @@ class Chain(Workspace):
 
     def classifier(self, fold=None):
         """Return the trained classifier: of all images, or of all but those of a fold."""
-        name = "classifier" if fold is None else f"classifier_fold{fold}"
-        folder = os.path.join(self.classifier_dir or self.work_dir, name)
+        folder = classifier_folder(self.classifier_dir or self.work_dir, fold)
         model_dir = os.path.join(folder, "model")
         settings = {**self._settings("data", "network", "classifier"), "fold": fold}
         if self.classifier_dir is None:
@@ -90,7 +89,7 @@ class Chain(Workspace):
         self._announce(
             "Classifier" if fold is None else f"Classifier for images of fold {fold + 1}", indices
         )
-        self._set_seed(name)
+        self._set_seed(os.path.basename(folder))
         classifier = classifier_stage.build_classifier(self.config, len(self.dataset.class_names))
         self._freeze(classifier)
         settings = self.config.classifier

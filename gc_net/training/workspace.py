@@ -25,9 +25,14 @@ from gc_net.training.data import TrainingData, cache_folder, open_dataset
 from gc_net.training.run import RunError
 
 
+def classifier_folder(run_dir, fold=None):
+    """Return the folder of a run's classifier: of all images, or of all but those of a fold."""
+    return os.path.join(run_dir, "classifier" if fold is None else f"classifier_fold{fold}")
+
+
 def trained_with(run_dir):
     """Return the settings that the classifier of a run was trained with."""
-    path = os.path.join(run_dir, "classifier", run.CONFIG_FILE)
+    path = os.path.join(classifier_folder(run_dir), run.CONFIG_FILE)
     record = run.read_json(path)
     if record is None:
         raise RunError(

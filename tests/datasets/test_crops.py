@@ -89,11 +89,15 @@ def test_boxes_of_a_window_are_where_they_were_in_the_image():
     window = transforms.center_window(37, 32)
     box = np.array([[12.0, 8.0, 30.0, 25.0]])
     inside = transforms.boxes_in_window(box, (40, 60), window, 37, 32)
-    found = crops.out_of_window(inside, window, 37, 32)
+    found = transforms.boxes_out_of_window(inside, window, 37, 32)
     np.testing.assert_allclose(found, box / [60, 40, 60, 40], atol=1e-6)
     # The whole image is its own window, to the last bit: 36 is no power of two.
     boxes = random_boxes()
-    same = crops.out_of_window(boxes, transforms.center_window(36, 36), 36, 36)
+    mirrored = window._replace(flip=True)
+    inside = transforms.boxes_in_window(box, (40, 60), mirrored, 37, 32)
+    found = transforms.boxes_out_of_window(inside, mirrored, 37, 32)
+    np.testing.assert_allclose(found, box / [60, 40, 60, 40], atol=1e-6)
+    same = transforms.boxes_out_of_window(boxes, transforms.center_window(36, 36), 36, 36)
     np.testing.assert_array_equal(same, boxes)
 
 

@@ -1,0 +1,13 @@
+"""The flag of the second look, for tools that use a trained model."""
+
+from absl import flags
+
+
+def define():
+    flags.DEFINE_float(
+        "look",
+        None,
+        "Side of the second look's region as a multiple of the shape's longer one; 0 for none. As "
+        "the model says if not set. TFLite files have none.",
+        lower_bound=0,
+    )
