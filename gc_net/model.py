@@ -145,6 +145,27 @@ class GCNet(keras.Model):
             "class_logits": self.classifier(images, training=False),
         }
 
+    def locator(self):
+        """Return a graph of images, uint8 [B, S, S, 3], to the boxes [B, 4] of their shapes."""
+        size = self.detector.image_size
+        return tf.function(
+            lambda images: self.shape.boxes(self.shape.decode(self.detector(images))),
+            input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
+        )
+
+    def with_classifier(self, classifier, look):
+        """Return a model of the same parts, but for another classifier, and a second look."""
+        return GCNet(
+            self.detector,
+            self.generator,
+            classifier,
+            alpha=self.alpha,
+            beta=self.beta,
+            gamma=self.gamma,
+            frozen_mode=self.frozen_mode,
+            look=look,
+        )
+
     def mask(self, images, coefficients, training=False):
         """Return masks [B, H, W, 1] and the normalized object and background images."""
         masks = self.generator(coefficients, training=training)

@@ -15,7 +15,7 @@ import threading
 import numpy as np
 
 from gc_net.datasets import transforms
-from gc_net.datasets.loading import Loader, Unreadable
+from gc_net.datasets.loading import Loader, Unreadable, read_reduced
 
 # Originals that are kept between the two looks, so that a file is decoded once: about 450 photos
 # of 500 × 375. What does not fit is decoded again.
@@ -82,6 +82,19 @@ def crop(image, region_rel_xyxy):
     return image[top:bottom, left:right]
 
 
+def crop_reduced(read, index, region_rel_xyxy, target):
+    """Return what a region [4] shows of image `index`, to be squashed to a side of `target`.
+
+    A large photo is not decoded at a size that shows more of the region than is used.
+
+    Args:
+        read: See `read_reduced`.
+    """
+    side = max(float(region_rel_xyxy[2] - region_rel_xyxy[0]), 1e-6)
+    image, _ = read_reduced(read, index, math.ceil(target / side))
+    return crop(image, region_rel_xyxy)
+
+
 class CloseUps:
     """Cuts regions out of a split's original images, batch by batch.
 
@@ -146,12 +159,8 @@ class CloseUps:
         return images.reshape(-1, count, size, size, 3), readable
 
     def _read(self, number):
-        region = self._regions[number]
-        # A large photo need not be decoded at a size that shows more of the region than is used.
-        side = max(float(region[2] - region[0]), 1e-6)
-        target = math.ceil(self.image_size / side)
-        image = self._originals.original(number // len(self.looks), target)
-        return crop(image, region)
+        index = number // len(self.looks)
+        return self._originals.crop(index, self._regions[number], self.image_size)
 
 
 class _Originals:
@@ -168,7 +177,7 @@ class _Originals:
 
     def reduced(self, index, target):
         """Return the image, reduced where that is cheaper, and its full (height, width)."""
-        image, size = self._decoded(index, target)
+        image, size = read_reduced(self._plain, index, target)
         # One that was decoded at a reduced size may show too little of a region.
         if image.shape[:2] == tuple(size):
             with self._lock:
@@ -177,16 +186,12 @@ class _Originals:
                     self._bytes += image.nbytes
         return image, size
 
-    def original(self, index, target):
-        """Return the image as it was kept, or else decoded again as for a side of `target`."""
+    def crop(self, index, region_rel_xyxy, target):
+        """Return what a region shows of the image as it was kept, or else decoded again."""
         kept = self._kept.get(index)
-        return self._decoded(index, target)[0] if kept is None else kept
-
-    def _decoded(self, index, target):
-        if hasattr(self._plain, "reduced"):
-            return self._plain.reduced(index, target)
-        image = self._plain(index)
-        return image, image.shape[:2]
+        if kept is None:
+            return crop_reduced(self._plain, index, region_rel_xyxy, target)
+        return crop(kept, region_rel_xyxy)
 
     def forget(self, indices):
         with self._lock:

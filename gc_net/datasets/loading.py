@@ -96,11 +96,7 @@ class Loader:
         return self.cache.get(index) if self.cache else None
 
     def _decoded(self, index):
-        if hasattr(self.split.read, "reduced"):
-            image, size = self.split.read.reduced(index, self.resize_size)
-        else:
-            image = self.split.read(index)
-            size = image.shape[:2]
+        image, size = read_reduced(self.split.read, index, self.resize_size)
         image = squash(image, self.resize_size)
         if self.cache:
             self.cache.put(index, image, size)
@@ -161,6 +157,19 @@ class Loader:
                 f"None of the {self.num_used} images of the {self.split.name!r} split in "
                 f"{self.split.root} can be read.\n{self.unreadable.summary()}"
             )
+
+
+def read_reduced(read, index, target):
+    """Return an image and its full (height, width).
+
+    Args:
+        read: The `read` of a split. Where it has a method `reduced`, the image may be smaller than
+            it is in full, which is cheaper, but not smaller than a squashed one of side `target`.
+    """
+    if hasattr(read, "reduced"):
+        return read.reduced(index, target)
+    image = read(index)
+    return image, image.shape[:2]
 
 
 @functools.cache

@@ -87,10 +87,7 @@ def agreement(model, split, resize_size, limit=500, batch_size=8):
     """
     image_size = model.detector.image_size
     windows = transforms.ten_windows(resize_size, image_size)
-    locate = tf.function(
-        lambda images: model.shape.boxes(model.shape.decode(model.detector(images))),
-        reduce_retracing=True,
-    )
+    locate = model.locator()
     placed = []
     for batch in evaluation_batches(
         split,
@@ -101,7 +98,7 @@ def agreement(model, split, resize_size, limit=500, batch_size=8):
         indices=spread(len(split), limit),
     ):
         images = tf.reshape(batch["image"], (-1, image_size, image_size, 3))  # [10·B, S, S, 3]
-        placed.append(np.reshape(locate(tf.cast(images, tf.float32)), (-1, len(windows), 4)))
+        placed.append(np.reshape(locate(images), (-1, len(windows), 4)))
     boxes = np.concatenate(placed)  # [N, 10, 4] relative to the windows
     constant = np.broadcast_to(boxes.mean(axis=(0, 1)), (1, *boxes.shape[1:]))
     sizes = windows, resize_size, image_size

@@ -137,10 +137,7 @@ def measure(model, split, judges, looks=LOOKS):
         `both_cross_entropy` those of the mean with the whole image; `num_images`.
     """
     image_size = model.detector.image_size
-    locate = tf.function(
-        lambda images: model.shape.boxes(model.shape.decode(model.detector(images))),
-        input_signature=[tf.TensorSpec([None, image_size, image_size, 3], tf.uint8)],
-    )
+    locate = model.locator()
     collected, labels = [], []
     for classifier, indices in judges:
         judge = CloserJudge(classifier, split, looks)

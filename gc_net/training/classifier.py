@@ -7,34 +7,32 @@ from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, warm_cosine
 from gc_net.registry import Registry
 from gc_net.training.masks import RandomMasks
 from gc_net.training.run import RunError
-from gc_net.training.zooms import RandomZooms
 
 # The authors cut the rate to a tenth after these of 200 epochs.
 PAPER_BOUNDARIES = (80 / 200, 150 / 200)
 
 
 class MaskedClassifier(keras.Model):
-    """A classifier as it is trained: some of the images are close-ups, or seen through masks.
+    """A classifier as it is trained: some of the images are seen through masks.
 
     Args:
         classifier: The `Classifier` to train.
-        masks: A `RandomMasks` layer.
-        zooms: A `RandomZooms` layer.
+        masks: A `RandomMasks` layer, or None for no masks.
     """
 
-    def __init__(self, classifier, masks, zooms, name="masked_classifier", **kwargs):
+    def __init__(self, classifier, masks=None, name="masked_classifier", **kwargs):
         super().__init__(name=name, **kwargs)
         self.classifier = classifier
         self.masks = masks
-        self.zooms = zooms
         # Made here, since Keras would make the variables of compiled metrics within the first
         # step, which fails where a step runs on several devices.
         self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         self.built = True
 
     def call(self, images, training=False):
-        normalized = self.zooms(self.classifier.normalize(images), training=training)
-        normalized = self.masks(normalized, training=training)
+        normalized = self.classifier.normalize(images)
+        if self.masks is not None:
+            normalized = self.masks(normalized, training=training)
         return self.classifier.from_normalized(normalized, training=training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
@@ -78,10 +76,14 @@ def trained_classifier(classifier, config, num_steps):
         settings.mask_inverted,
         seed=config.seed,
     )
-    zooms = RandomZooms(settings.zoom_fraction, settings.zoom_min_side, seed=config.seed)
-    model = MaskedClassifier(classifier, masks, zooms)
+    return compiled(classifier, OPTIMIZERS.get(settings.recipe)(settings, num_steps), masks)
+
+
+def compiled(classifier, optimizer, masks=None):
+    """Return a compiled `MaskedClassifier`."""
+    model = MaskedClassifier(classifier, masks)
     model.compile(
-        optimizer=OPTIMIZERS.get(settings.recipe)(settings, num_steps),
+        optimizer=optimizer,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         # XLA's convolutions are slower than oneDNN's on a CPU.
         jit_compile=False,
@@ -90,7 +92,7 @@ def trained_classifier(classifier, config, num_steps):
 
 
 def fast_optimizer(settings, num_steps):
-    """Return AdamW on a `warm_cosine`."""
+    """Return AdamW on a `warm_cosine`, without decay for biases and normalizations."""
     rate = 6e-4 if settings.learning_rate is None else settings.learning_rate
     decay = 0.01 if settings.weight_decay is None else settings.weight_decay
     optimizer = keras.optimizers.AdamW(warm_cosine(rate, num_steps), weight_decay=decay)

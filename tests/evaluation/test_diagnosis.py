@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from gc_net import shapes
 from gc_net.evaluation import diagnosis
+from gc_net.model import GCNet
 from gc_net.saving import save_model
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, tiny_model
 
@@ -27,7 +28,7 @@ class Oracle:
     def __call__(self, images):
         def find(images):
             found = []
-            for image in images:
+            for image in images.astype(np.float32):
                 grey = np.abs(image - np.median(image, axis=(0, 1))).max(axis=-1) > 40
                 inside = grey if self.looks and grey.any() else np.ones_like(grey)
                 found.append(self.shape.fit(inside))
@@ -41,6 +42,7 @@ class Oracle:
 def measured(looks):
     detector = Oracle(looks)
     model = types.SimpleNamespace(detector=detector, shape=detector.shape)
+    model.locator = types.MethodType(GCNet.locator, model)
     return diagnosis.agreement(model, Blocks().split("train"), RESIZE)
 
 
