@@ -3,6 +3,7 @@
 import json
 import os
 
+from gc_net.atomic_files import remove_partial
 from gc_net.inference.prediction import Prediction
 from gc_net.locks import try_lock
 
@@ -50,6 +51,7 @@ class PredictionLog:
                 "it. Wait for it or stop it, then run the same command again, which goes on from "
                 "what is there; or choose another output folder."
             )
+        remove_partial(folder)
         end = self._check()
         # A line that was being written when the run ended is written again.
         self._file.truncate(end)

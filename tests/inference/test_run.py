@@ -248,10 +248,17 @@ def test_a_second_process_is_refused_until_the_first_is_gone(holder, tmp_path):
         PredictionLog(tmp_path / "out", {})
     # The last line is one that the first process is at work on, not a remnant to cut off.
     assert path.read_bytes() == written
+    # Nor is a file that it has not finished.
+    unfinished = tmp_path / "out" / f"boxes.json.{holder.pid}.partial"
+    unfinished.write_text("[")
+    with pytest.raises(ValueError, match="in use"):
+        PredictionLog(tmp_path / "out", {})
+    assert unfinished.exists()
     holder.kill()
     holder.wait()
     with PredictionLog(tmp_path / "out", {}) as log:
         assert log.files() == {"a.png"}
+    assert not unfinished.exists()
 
 
 def test_a_refused_log_leaves_the_folder_free(tmp_path):
