@@ -10,7 +10,6 @@ from gc_net.training.config import (
     DataConfig,
     DetectorConfig,
     GeneratorConfig,
-    LookConfig,
     NetworkConfig,
     RunOptions,
     TrainConfig,
@@ -26,7 +25,6 @@ SECTIONS = {
     "generator": GeneratorConfig,
     "warmup": WarmupConfig,
     "detector": DetectorConfig,
-    "look": LookConfig,
 }
 
 
@@ -96,8 +94,7 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
         argv: What `main` is given.
         sections, own: What `define_stages` was given.
         stages: The stages to run.
-        evaluate: Whether to evaluate at the end and write a report, where the stages end with a
-            model.
+        evaluate: Whether to evaluate at the end and write a report, where the detector was trained.
         shared: `classifier_dir` and `warmup_dir` as `Chain` takes them.
     """
     if len(argv) > 1:
@@ -113,7 +110,7 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
     try:
         with Chain(config, options, **shared) as chain:
             model_dir = chain.train(stages)
-        if evaluate and {"detector", "look"} & set(stages) and chain.chief:
+        if evaluate and "detector" in stages and chain.chief:
             from gc_net.evaluation.evaluate import evaluate_run
 
             evaluate_run(model_dir, chain.dataset, chain.cache_dir)

@@ -132,7 +132,7 @@ def _run(config, options, work_dir, evaluation):
     model_dir = train(
         config,
         dataclasses.replace(options, work_dir=work_dir),
-        stages=("generator", "detector", "look"),
+        stages=("generator", "detector"),
         classifier_dir=shared,
         warmup_dir=before,
     )

@@ -1,6 +1,5 @@
 """The chain of stages: from labelled images to a localizer, in one folder that can be resumed."""
 
-import dataclasses
 import os
 
 import numpy as np
@@ -13,7 +12,6 @@ from gc_net.training import classifier as classifier_stage
 from gc_net.training import detector as detector_stage
 from gc_net.training import devices, loop, run, watch
 from gc_net.training import generator as generator_stage
-from gc_net.training import look as look_stage
 from gc_net.training import warmup as warmup_stage
 from gc_net.training.config import STAGES, WARMUP_SETTINGS
 from gc_net.training.folds import assign_folds, fold_batches
@@ -226,7 +224,6 @@ class Chain(Workspace):
         """Train the detector and write the model."""
         folder = os.path.join(self.work_dir, "detector")
         settings = self._settings("data", "network", "classifier", "warmup", "detector")
-        settings["look"] = {"side": self.config.look.side}
         self._check(folder, {**settings, **self._classifier_run()})
         if self._is_done(self.model_dir):
             return
@@ -267,56 +264,8 @@ class Chain(Workspace):
                 epoch_logs=self._corloc_log(model),
             )
         # What was trained with classifiers of folds is used with the one of all images.
-        model = model.with_classifier(final, self.config.look.side)
-        unlearned = dataclasses.replace(self.config.look, epochs=0)
-        self._save(folder, self.model_dir, model, dataclasses.replace(self.config, look=unlearned))
-
-    def train_look(self):
-        """Give the model a classifier that has learned the second look, where that is wanted."""
-        settings = self.config.look
-        if not settings.epochs:
-            return
-        if not self._is_done(self.model_dir):
-            raise RunError(
-                f"There is no model in {self.work_dir} yet, from whose shapes the second look "
-                "could be learned. Train the detector first."
-            )
-        saved = load_model(self.model_dir)
-        classifier = self.look_classifier(saved.model)
-        if saved.info["config"]["look"]["epochs"] == 0:
-            model = saved.model.with_classifier(classifier, settings.side)
-            self._save(os.path.join(self.work_dir, "look"), self.model_dir, model)
-
-    def look_classifier(self, model):
-        """Return the classifier that has learned the second look.
-
-        Args:
-            model: The `GCNet` whose detector places the shapes.
-        """
-        folder = os.path.join(self.work_dir, "look")
-        model_dir = os.path.join(folder, "model")
-        sections = ("data", "network", "classifier", "warmup", "detector", "look")
-        self._check(folder, {**self._settings(*sections), **self._classifier_run()})
-        if self._is_done(model_dir):
-            return load_model(model_dir).model
-        self._announce("Second look")
-        self._set_seed("look")
-        path = os.path.join(folder, look_stage.BOXES_FILE)
-        boxes_rel_xyxy = look_stage.find_boxes(model, self.data, path, write=self.chief)
-        data, indices = look_stage.close_up_data(self.data, boxes_rel_xyxy, self.config)
-        settings, classifier = self.config.look, self.classifier()
-        steps = data.num_steps(settings.batch_size, len(indices))
-        self._freeze(classifier)
-        trained = classifier_stage.compiled(
-            classifier, classifier_stage.fast_optimizer(settings, settings.epochs * steps)
-        )
-
-        def batches(**position):
-            return data.batches(settings.batch_size, indices, **position)
-
-        self._train(trained, batches, settings.epochs, steps, folder)
-        self._save(folder, model_dir, classifier)
-        return classifier
+        model = model.with_classifier(final, settings.look)
+        self._save(folder, self.model_dir, model)
 
     def folds(self):
         """Return the fold [N] of each training image."""

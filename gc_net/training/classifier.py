@@ -17,10 +17,10 @@ class MaskedClassifier(keras.Model):
 
     Args:
         classifier: The `Classifier` to train.
-        masks: A `RandomMasks` layer, or None for no masks.
+        masks: A `RandomMasks` layer.
     """
 
-    def __init__(self, classifier, masks=None, name="masked_classifier", **kwargs):
+    def __init__(self, classifier, masks, name="masked_classifier", **kwargs):
         super().__init__(name=name, **kwargs)
         self.classifier = classifier
         self.masks = masks
@@ -31,8 +31,7 @@ class MaskedClassifier(keras.Model):
 
     def call(self, images, training=False):
         normalized = self.classifier.normalize(images)
-        if self.masks is not None:
-            normalized = self.masks(normalized, training=training)
+        normalized = self.masks(normalized, training=training)
         return self.classifier.from_normalized(normalized, training=training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
@@ -76,14 +75,9 @@ def trained_classifier(classifier, config, num_steps):
         settings.mask_inverted,
         seed=config.seed,
     )
-    return compiled(classifier, OPTIMIZERS.get(settings.recipe)(settings, num_steps), masks)
-
-
-def compiled(classifier, optimizer, masks=None):
-    """Return a compiled `MaskedClassifier`."""
     model = MaskedClassifier(classifier, masks)
     model.compile(
-        optimizer=optimizer,
+        optimizer=OPTIMIZERS.get(settings.recipe)(settings, num_steps),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         # XLA's convolutions are slower than oneDNN's on a CPU.
         jit_compile=False,

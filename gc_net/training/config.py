@@ -16,7 +16,7 @@ from gc_net.generators import GENERATORS
 from gc_net.shapes import SHAPES
 
 # In the order in which they run.
-STAGES = ("classifier", "generator", "warmup", "detector", "look")
+STAGES = ("classifier", "generator", "warmup", "detector")
 # The detector's settings that matter to its warm-up already.
 WARMUP_SETTINGS = ("shape", "head", "initialize")
 
@@ -271,6 +271,9 @@ class DetectorConfig(Settings):
         schedule: preset for the preset's schedule, or cosine for a fall to zero.
         head_multiplier: Factor on the rate of the head's layers; None for the preset's.
         epsilon_multiplier: Factor on the rate of the model generator's ε; None for the preset's.
+        look: Side of the region of the second look, as a multiple of the shape's longer side; 0 for
+            none. It changes the classes that the model names, not its training, and can be chosen
+            afterwards.
     """
 
     shape: str = setting("rotated_rectangle", SHAPES.names)
@@ -290,36 +293,7 @@ class DetectorConfig(Settings):
     schedule: str = setting("preset", ("preset", "cosine"))
     head_multiplier: float | None = setting(None, low=0.0)
     epsilon_multiplier: float | None = setting(None, low=0.0)
-
-
-@dataclasses.dataclass(frozen=True)
-class LookConfig(Settings):
-    """The second look of the model, and how the classifier learns it; not in the paper.
-
-    Attributes:
-        side: Side of the region of the second look, as a multiple of the shape's longer side; 0 for
-            none. It changes the classes that the model names, and can be chosen afterwards.
-        epochs: Passes over the training images in which the classifier goes on learning, from the
-            whole of each and from a close-up of the shape that the detector places in it; 0 to
-            leave it as it is.
-        batch_size: Images a step, over all devices together; a whole one and a close-up are two.
-        learning_rate: Highest rate of AdamW; it falls to zero along a cosine.
-        weight_decay: Decoupled from the gradient.
-    """
-
-    side: float = setting(0.0, low=0.0)
-    epochs: int = setting(0, low=0)
-    batch_size: int = setting(32, low=1)
-    learning_rate: float = setting(3e-4, low=0.0)
-    weight_decay: float = setting(0.01, low=0.0)
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.epochs and not self.side:
-            raise ValueError(
-                "The second look is learned from close-ups, and `side` says how close. Received: "
-                f"epochs={self.epochs}, side={self.side}. Give a side, e.g. 1, or no epochs."
-            )
+    look: float = setting(0.0, low=0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -333,7 +307,6 @@ class TrainConfig(Settings):
         generator: The second stage; its shape and network are the detector's.
         warmup: A stage before the third, off by default.
         detector: The third stage.
-        look: The second look, and a stage after the third that learns it, off by default.
         seed: Seed of initial weights, data order, crops, masks and dropout.
         mixed_precision: Compute in 16 bits where it is safe: float16 on GPUs, bfloat16 elsewhere.
         deterministic: Use only operations that give the same result every time; slower on GPUs.
@@ -345,7 +318,6 @@ class TrainConfig(Settings):
     generator: GeneratorConfig = GeneratorConfig()
     warmup: WarmupConfig = WarmupConfig()
     detector: DetectorConfig = DetectorConfig()
-    look: LookConfig = LookConfig()
     seed: int = setting(0, low=0)
     mixed_precision: bool = False
     deterministic: bool = False

@@ -3,7 +3,6 @@
 import os
 
 import numpy as np
-import tensorflow as tf
 
 from gc_net.datasets.pipeline import evaluation_batches
 from gc_net.metrics import best_iou
@@ -69,8 +68,6 @@ class CorLocLog:
 
     def __init__(self, model, split, truth, data, num_images, cache_dir=None):
         count = min(num_images, len(split))
-        self.detector = model.detector
-        self.shape = model.shape
         self.batches = evaluation_batches(
             split,
             truth,
@@ -80,10 +77,7 @@ class CorLocLog:
             indices=np.linspace(0, len(split) - 1, count).astype(int),
             cache=cache_dir,
         )
-        self._boxes = tf.function(self._predict, reduce_retracing=True)
-
-    def _predict(self, images):
-        return self.shape.boxes(self.shape.decode(self.detector(images, training=False)))
+        self._boxes = model.locator()
 
     def __call__(self):
         found = [

@@ -7,7 +7,6 @@ work_dir/
     generator/                config.json, log.csv, <shape>_<network>.npz
     warmup/                   config.json, log.csv, tensorboard/, targets.npz, model/
     detector/                 config.json, log.csv, tensorboard/
-    look/                     config.json, log.csv, tensorboard/, boxes.npz, model/
     model/                    the result, see gc_net.saving
 """
 
@@ -78,7 +77,7 @@ class Workspace:
             strategy = devices.make_strategy(self.options.devices)
             stack.enter_context(strategy.scope())
             devices.set_up(self.config.seed, self.config.mixed_precision, self.config.deterministic)
-            for stage in ("classifier", "warmup", "detector", "look"):
+            for stage in ("classifier", "warmup", "detector"):
                 devices.check_batch_size(stage, getattr(self.config, stage).batch_size)
             self._check_train_from()
             self.chief = devices.is_chief()
@@ -180,10 +179,10 @@ class Workspace:
             count = len(self.data.split) if indices is None else len(indices)
             print(f"\n{what}, {count:,} images", flush=True)
 
-    def _save(self, folder, model_dir, model, config=None):
+    def _save(self, folder, model_dir, model):
         if self.chief:
             info = {
-                "config": (config or self.config).to_dict(),
+                "config": self.config.to_dict(),
                 "resize_size": self.data.resize_size,
                 "environment": run.environment(),
             }

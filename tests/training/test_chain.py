@@ -12,7 +12,6 @@ from gc_net.training import chain as chains
 from gc_net.training import loop
 from gc_net.training.callbacks import read_log
 from gc_net.training.chain import Chain
-from gc_net.training.config import LookConfig
 from gc_net.training.run import RunError
 from gc_net.training.watch import CORLOC
 from tests.training.samples import assert_same_weights, small_config, small_options
@@ -22,16 +21,12 @@ LEARNED = {"generator": "learned", "generator_network": "implicit", "generator_w
 
 
 def config():
-    return small_config(
-        classifier=CROSS_FITTED,
-        detector={**LEARNED, "alpha": 2.0},
-        look=LookConfig(side=1.2, epochs=1, batch_size=6),
-    )
+    return small_config(classifier=CROSS_FITTED, detector={**LEARNED, "alpha": 2.0, "look": 1.2})
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A whole run: cross-fitted classifiers, a generator of its own, a detector, a second look."""
+    """A whole run: cross-fitted classifiers with masks, a generator of its own, a detector."""
     work_dir = tmp_path_factory.mktemp("finished")
     options = small_options(work_dir, log_corloc=6, tensorboard=True)
     chains.train(config(), options)
@@ -73,9 +68,9 @@ def test_a_finished_run_leaves_no_checkpoints_and_is_not_trained_again(finished,
     assert (finished / "model" / "weights.npz").stat().st_mtime_ns == before
 
 
-def test_the_model_classifies_as_the_classifier_that_has_learned_the_second_look(finished):
+def test_the_model_classifies_as_the_classifier_of_all_images(finished):
     images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 3)).astype(np.float32)
-    classifier = load_model(finished / "look" / "model").model
+    classifier = load_model(finished / "classifier" / "model").model
     fold = load_model(finished / "classifier_fold0" / "model").model
     logits = np.asarray(load_model(finished / "model").model(images)["class_logits"])
     np.testing.assert_allclose(logits, classifier(images), rtol=1e-5)
@@ -130,7 +125,6 @@ def test_a_run_stopped_in_every_stage_ends_with_the_same_weights(finished, tmp_p
 
 def test_a_detector_trains_on_the_classifier_of_another_run(finished, tmp_path):
     plain = small_config(seed=8, detector={"epochs": 1})
-    # Without learning the second look, the model classifies as the classifier of all images.
     chains.train(plain, small_options(tmp_path), ["detector"], classifier_dir=str(finished))
     assert not (tmp_path / "classifier").exists()
     trained = load_model(tmp_path / "model").model.classifier
