@@ -36,10 +36,13 @@ class Run:
     Attributes:
         name: Name of the row.
         metrics: Content of a metrics.json.
+        baseline: Whether it is of another method than GC-Net, which has no loss terms and no shape
+            to tell it by: every table labels it by its name.
     """
 
     name: str
     metrics: dict
+    baseline: bool = False
 
     @property
     def settings(self):
@@ -58,7 +61,8 @@ class Form:
         labels: Headings of the leading columns.
         label: Function of a run and a markup to the cells below them.
         columns: Keys of `COLUMNS`.
-        group: Function of a run to what it shares with the rows of its group.
+        group: Function of a run to what it shares with the rows of its group; baselines are one
+            of their own.
     """
 
     labels: tuple[str, ...]
@@ -139,8 +143,8 @@ def with_baselines(run):
     rows = [run]
     for baseline in run.metrics.get("baselines", {}).values():
         title = baseline["title"] + (" *" if baseline["tuned"] else "")
-        shared = {name: run.metrics.get(name) for name in (*_SAME, "settings")}
-        rows.append(Run(title, {**shared, **baseline}))
+        shared = {name: run.metrics.get(name) for name in _SAME}
+        rows.append(Run(title, {**shared, **baseline}, baseline=True))
     return rows
 
 
@@ -163,7 +167,7 @@ def table(runs, form="methods", markup="markdown", intervals=False):
     form, markup = FORMS.get(form), MARKUPS.get(markup)()
     groups = {}
     for run in runs:
-        groups.setdefault((form.group(run), form.label(run, markup)), []).append(run)
+        groups.setdefault(_place(run, form, markup), []).append(run)
     # Rows of a group together, in the order in which the groups came.
     order = list(dict.fromkeys(group for group, _ in groups))
     keys = sorted(groups, key=lambda key: order.index(key[0]))
@@ -186,6 +190,13 @@ def statistics(runs, name):
     if not values:
         return None, None
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def _place(run, form, markup):
+    """Return the group of a run and its labels: what it shares with the others of its row."""
+    if run.baseline:
+        return None, (markup.text(run.name), *[markup.text("–")] * (len(form.labels) - 1))
+    return form.group(run), form.label(run, markup)
 
 
 def _best(groups, name):

@@ -116,6 +116,27 @@ class TestBaselines:
         assert cells(lines[3]) == ["CAM, cut at 0.2", "–", "–", "–", "50.00"]
         assert cells(lines[4]) == ["CAM, best cut 0.1 *", "–", "–", "–", "99.00"]
 
+    @pytest.mark.parametrize(
+        ("form", "own", "others"),
+        [
+            ("losses", ["L<sub>a</sub> + L<sub>o</sub> + L<sub>b</sub>"], []),
+            ("geometries", ["Learning-driven", "Rotated ellipse", "✓"], ["–", "–"]),
+        ],
+    )
+    def test_are_rows_of_their_own_where_rows_are_told_apart_by_settings(self, form, own, others):
+        baselines = {
+            "constant": {"title": "Centred box", "tuned": False, "corloc": 40.0},
+            "cam": {"title": "CAM, cut at 0.2", "tuned": False, "corloc": 50.0},
+        }
+        rows = compare.with_baselines(run("ours", corloc=80.0, baselines=baselines))
+        found = [cells(line) for line in compare.table(rows, form).splitlines()[2:]]
+        assert [row[: len(own)] for row in found if any(row)] == [
+            own,
+            ["Centred box", *others],
+            ["CAM, cut at 0.2", *others],
+        ]
+        assert [row[-1] for row in found if any(row)] == ["**80.00**", "40.00", "50.00"]
+
 
 class TestReading:
     def test_finds_the_file_below_a_run_and_names_it_by_the_folder(self, tmp_path):
