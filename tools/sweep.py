@@ -5,7 +5,8 @@ python -m tools.sweep --sweep=geometries --seeds=0,1,2 --flagfile=recipes/cub_li
 python -m tools.sweep --vary=detector_alpha=1,2.5,6 --vary=detector_head=native,position
 
 losses and geometries are the paper's Tables 1 and 2. Every flag of tools.train sets what the
-variants have in common. Runs that are done are not repeated: the same command goes on.
+variants have in common. Runs that are done are not repeated: the same command goes on. With another
+--protocol or --limit they are measured again, not trained again.
 """
 
 import sys
@@ -23,7 +24,7 @@ flags.DEFINE_enum("sweep", None, ["losses", "geometries"], "A list of variants f
 flags.DEFINE_multi_string(
     "vary", None, "Setting and its values, e.g. detector_alpha=1,2.5; several for all combinations."
 )
-flags.DEFINE_list("seeds", ["0"], "Seeds to run every variant with.")
+flags.DEFINE_list("seeds", None, "Seeds to run every variant with; --seed alone if not set.")
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
 flags.DEFINE_integer("limit", None, "Evaluate on so many test images only.", lower_bound=1)
 
@@ -38,7 +39,7 @@ def main(argv):
 
     try:
         config, options = config_flags.read_stages(*STAGES)
-        seeds = [int(seed) for seed in FLAGS.seeds]
+        seeds = None if FLAGS.seeds is None else [int(seed) for seed in FLAGS.seeds]
         if FLAGS.sweep:
             variants, form = SWEEPS[FLAGS.sweep], FLAGS.sweep
         else:

@@ -225,6 +225,7 @@ def evaluate(
             "dataset": dataset.name,
             "split": split,
             "ten_crop": ten_crop,
+            "limit": limit,
             "num_without_boxes": int((found["num_truth_boxes"] == 0).sum()),
             "num_unreadable": len(unreadable),
             "unreadable": [{"file": file, "reason": reason} for file, reason in unreadable],

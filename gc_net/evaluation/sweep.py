@@ -72,21 +72,39 @@ def changed(config, changes):
     return config
 
 
-def run_sweep(config, options, variants, seeds=(0,), form="methods", **evaluation):
+def run_sweep(
+    config,
+    options,
+    variants,
+    seeds=None,
+    form="methods",
+    *,
+    protocol="paper",
+    split="test",
+    ten_crop=False,
+    limit=None,
+):
     """Train and evaluate every variant with every seed.
 
     Args:
         config: The `TrainConfig` that variants change.
         options: The `RunOptions`; `work_dir` is the sweep's folder.
         variants: {name: changes}, see `changed`; or a name of `SWEEPS`.
-        seeds: Seeds of the runs.
+        seeds: Seeds of the runs; that of `config` alone if None.
         form: Form of the table, see `compare.table`.
-        evaluation: Options of `run_evaluation`, e.g. `protocol` and `limit`.
+        protocol, split, ten_crop, limit: As for `evaluate`. Runs that were measured otherwise are
+            measured again, and not trained again.
 
     Returns:
         The table as Markdown.
     """
     variants = SWEEPS[variants] if isinstance(variants, str) else variants
+    if any("seed" in changes for changes in variants.values()):
+        raise ValueError(
+            "`seed` cannot be varied: runs that differ in it are one row. Use --seeds."
+        )
+    seeds = [config.seed] if seeds is None else seeds
+    measure = {"protocol": protocol, "split": split, "ten_crop": ten_crop, "limit": limit}
     # Every configuration is made first, so that a mistake in the last one shows before the first.
     configs = {
         (name, seed): changed(config, {**changes, "seed": seed})
@@ -96,29 +114,50 @@ def run_sweep(config, options, variants, seeds=(0,), form="methods", **evaluatio
     finished = []
     for (name, seed), settings in configs.items():
         work_dir = os.path.join(options.work_dir, name, f"seed{seed}")
-        finished.append((name, seed, _run(settings, options, work_dir, evaluation)))
+        finished.append((name, seed, _run(settings, options, work_dir, measure)))
         text = _write(options.work_dir, finished, variants, form)
     return text
 
 
-def _run(config, options, work_dir, evaluation):
-    """Return the content of a run's metrics.json; train and evaluate where it is not there."""
+def _run(config, options, work_dir, measure):
+    """Return the content of a run's metrics.json; train and evaluate where that is not done."""
     metrics_file = os.path.join(work_dir, "evaluation", compare.METRICS_FILE)
-    if os.path.exists(metrics_file):
+    trained = os.path.exists(metrics_file)
+    if trained:
         runs.check_config(work_dir, config.to_dict(), write=False)
-        return compare.read_run(metrics_file).metrics
+        metrics = compare.read_run(metrics_file).metrics
+        # A file that does not say how it was measured is as good as none.
+        if all(name in metrics and metrics[name] == measure[name] for name in measure):
+            return metrics
     import keras
 
     from gc_net.evaluation.evaluate import recorded_dataset, run_evaluation
-    from gc_net.training.chain import train
 
     keras.utils.clear_session()
-    shared = os.path.join(options.work_dir, "classifiers", _classifier_digest(config))
     cache_dir = options.cache_dir
     if cache_dir == "auto":
         # One for all runs: they read the same images.
         cache_dir = _shared_cache(config, options)
     options = dataclasses.replace(options, cache_dir=cache_dir or "none")
+    model_dir = os.path.join(work_dir, "model")
+    if not trained:
+        model_dir = _train(config, options, work_dir)
+    return run_evaluation(
+        model_dir,
+        recorded_dataset,
+        os.path.dirname(metrics_file),
+        baselines=(),
+        report=False,
+        cache=cache_dir,
+        **measure,
+    )
+
+
+def _train(config, options, work_dir):
+    """Train a run, with what it shares with others of the sweep; return its model's folder."""
+    from gc_net.training.chain import train
+
+    shared = os.path.join(options.work_dir, "classifiers", _classifier_digest(config))
     train(config, dataclasses.replace(options, work_dir=shared), stages=("classifier",))
     before = None
     if config.warmup.epochs:
@@ -129,18 +168,12 @@ def _run(config, options, work_dir, evaluation):
             stages=("warmup",),
             classifier_dir=shared,
         )
-    model_dir = train(
+    return train(
         config,
         dataclasses.replace(options, work_dir=work_dir),
         stages=("generator", "detector"),
         classifier_dir=shared,
         warmup_dir=before,
-    )
-    return run_evaluation(
-        model_dir,
-        recorded_dataset,
-        os.path.dirname(metrics_file),
-        **{"baselines": (), "report": False, "cache": cache_dir, **evaluation},
     )
 
 

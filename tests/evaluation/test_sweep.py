@@ -39,8 +39,10 @@ def runs(monkeypatch):
             config = json.load(file)["config"]
         weights = {name: config["detector"][name] for name in ("alpha", "beta", "gamma")}
         weights = {name: 1.0 if value is None else value for name, value in weights.items()}
+        done.append((os.path.basename(os.path.dirname(os.path.dirname(model_dir))), "evaluation"))
         metrics = {
-            "num_images": 10,
+            **{name: options[name] for name in ("protocol", "split", "ten_crop", "limit")},
+            "num_images": options["limit"] or 10,
             "corloc": 50.0 + config["seed"] + 10 * weights["alpha"],
             "settings": {**weights, "shape": "rectangle"},
         }
@@ -89,6 +91,50 @@ class TestSweep:
         os.remove(tmp_path / "large" / "seed0" / "evaluation" / "metrics.json")
         assert sweep.run_sweep(CONFIG, options, VARIANTS) == first
         assert [name for name, stages in runs[count:] if "detector" in stages] == ["large"]
+
+    @pytest.mark.parametrize(
+        "other", [{"protocol": "full"}, {"split": "train"}, {"ten_crop": True}, {"limit": None}]
+    )
+    def test_measured_otherwise_is_measured_again_and_not_trained_again(
+        self, runs, tmp_path, other
+    ):
+        options = RunOptions(work_dir=str(tmp_path))
+        sweep.run_sweep(CONFIG, options, VARIANTS, limit=5)
+        count = len(runs)
+        asked = {"limit": 5, **other}
+        sweep.run_sweep(CONFIG, options, VARIANTS, **asked)
+        assert runs[count:] == [("small", "evaluation"), ("large", "evaluation")]
+        for variant in VARIANTS:
+            path = tmp_path / variant / "seed0" / "evaluation" / "metrics.json"
+            assert json.loads(path.read_text())["num_images"] == (asked["limit"] or 10)
+        sweep.run_sweep(CONFIG, options, VARIANTS, **asked)
+        assert len(runs) == count + 2
+
+    def test_measures_again_where_a_file_does_not_say_how_many_images_it_is_of(
+        self, runs, tmp_path
+    ):
+        options = RunOptions(work_dir=str(tmp_path))
+        sweep.run_sweep(CONFIG, options, VARIANTS)
+        path = tmp_path / "large" / "seed0" / "evaluation" / "metrics.json"
+        metrics = json.loads(path.read_text())
+        del metrics["limit"]
+        path.write_text(json.dumps(metrics))
+        count = len(runs)
+        sweep.run_sweep(CONFIG, options, VARIANTS)
+        assert runs[count:] == [("large", "evaluation")]
+
+    def test_without_seeds_takes_that_of_the_settings(self, runs, tmp_path):
+        config = dataclasses.replace(CONFIG, seed=4)
+        sweep.run_sweep(config, RunOptions(work_dir=str(tmp_path)), VARIANTS)
+        assert os.listdir(tmp_path / "small") == ["seed4"]
+        record = json.loads((tmp_path / "small" / "seed4" / "config.json").read_text())
+        assert record["config"]["seed"] == 4
+
+    def test_refuses_to_vary_the_seed_and_names_the_flag_that_does(self, runs, tmp_path):
+        variants = sweep.grid({"seed": ["1", "2"]})
+        with pytest.raises(ValueError, match=r"`seed` cannot be varied.*--seeds"):
+            sweep.run_sweep(CONFIG, RunOptions(work_dir=str(tmp_path)), variants)
+        assert not runs
 
     def test_refuses_a_folder_of_other_settings(self, runs, tmp_path):
         options = RunOptions(work_dir=str(tmp_path))
@@ -141,9 +187,12 @@ class TestChanges:
             sweep.changed(TrainConfig(), {"classifier_epochs": "many"})
 
     def test_a_grid_has_all_combinations(self):
-        variants = sweep.grid({"detector_shape": ["a", "b"], "seed": [0, 1, 2]})
+        variants = sweep.grid({"detector_shape": ["a", "b"], "classifier_epochs": [0, 1, 2]})
         assert len(variants) == 6
-        assert variants["detector_shape-b_seed-2"] == {"detector_shape": "b", "seed": 2}
+        assert variants["detector_shape-b_classifier_epochs-2"] == {
+            "detector_shape": "b",
+            "classifier_epochs": 2,
+        }
 
 
 @pytest.mark.slow
