@@ -57,9 +57,9 @@ class Layout:
 def find_layout(listing):
     """Return the `Layout` of a `Listing`.
 
-    `train/` beside `test/` or `val/`, each with folders of classes, are the splits. A `train/`
-    with nothing beside it is split by seed, and so is a folder that holds the classes itself:
-    there `train` may well be the name of a class.
+    `train/` beside `test/` or `val/` is the training split, and the other one, if it has folders of
+    classes, that for testing. A `train/` without such a split is divided by seed, and so is a
+    folder that holds the classes itself: there `train` may well be the name of a class.
     """
     whole = part(listing, "")
     by_lower_name = {name.lower(): name for name in whole.filled}
@@ -69,11 +69,43 @@ def find_layout(listing):
         if lower in by_lower_name
     }
     train = next((inner[name] for name in _TRAIN_NAMES if name in inner), None)
-    test = next((inner[n] for n in _TEST_NAMES if n in inner and inner[n].filled), None)
-    if train is None or not train.filled or (test is None and len(whole.filled) > 1):
+    tests = [inner[name] for name in _TEST_NAMES if name in inner]
+    if train is None or not (tests or _holds_classes(listing, whole, train)):
         return Layout(whole, None, [])
+    test = next((split for split in tests if split.filled), None)
     used = {chosen.prefix.rstrip("/") for chosen in (train, test) if chosen}
     return Layout(train, test, [name for name in whole.filled if name not in used])
+
+
+def _holds_classes(listing, whole, train):
+    """Return whether `train` is a folder of classes rather than a class, where no test split says.
+
+    A lone folder of images beside it, or several that are each smaller than any class in it, are
+    no classes: sheets and figures. Several that are as large as the classes in it are classes, and
+    it is one more, unless they repeat its folders. Anything between is an error.
+    """
+    beside = [part(listing, f"{name}/") for name in whole.filled if f"{name}/" != train.prefix]
+    if not beside:
+        return bool(train.filled)
+    if len(train.filled) < 2:
+        return False
+    smallest = min(train.counts[name] for name in train.filled)
+    names = [folder.prefix.rstrip("/") for folder in beside]
+    large = [name for name in names if whole.counts[name] >= smallest]
+    inside = {name for folder in beside for name in folder.filled}
+    if len(large) == len(beside) > 1 and inside.isdisjoint(train.filled):
+        return False
+    if not inside and (len(beside) == 1 or not large):
+        return True
+    name = train.prefix.rstrip("/")
+    raise DataError(
+        f"{listing.root} holds the folder {name!r} with {len(train.filled)} folders of images "
+        f"({some(train.filled)}), and beside it {some(names)}: either {name!r} holds the classes, "
+        f"or it is one of them. Expected {name}/<class>/<image> with nothing but 'test' or 'val' "
+        f"beside it, or <class>/<image>. For the first, give "
+        f"data_dir={os.path.join(listing.root, name)} or move the rest elsewhere; for the second, "
+        f"rename {name!r}."
+    )
 
 
 def part(listing, prefix):

@@ -132,6 +132,54 @@ def test_train_may_be_the_name_of_a_class(tmp_path):
     assert Folder(tmp_path).class_names == ("car", "plane", "train")
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"test": 4},
+        {"Test": 9, "val": 1},
+        {"test": 4, "docs": 5, "extra/a": 3},
+        {"docs": 1},
+        {"docs": 9},
+        {"docs": 1, "figures": 2},
+    ],
+)
+def test_images_without_a_class_beside_a_train_folder_are_left_out(tmp_path, recwarn, beside):
+    write_photos(tmp_path / "train", {"cats": 3, "dogs": 4})
+    write_photos(tmp_path, beside)
+    dataset = Folder(tmp_path)
+    assert dataset.class_names == ("cats", "dogs")
+    found = names(dataset.split("train")) | names(dataset.split("test"))
+    assert len(found) == 7 and all(name.startswith("train/") for name in found)
+    folders = ", ".join(sorted({name.split("/")[0] for name in beside}))
+    assert f"other folders than the splits': {folders}." in str(recwarn.pop(UserWarning).message)
+
+
+@pytest.mark.parametrize("test", [{"test": 3}, {"test/a": 1, "test/b": 1}])
+def test_a_train_folder_without_classes_beside_a_test_folder_is_an_error(tmp_path, test):
+    write_photos(tmp_path, {"train": 5, **test})
+    with pytest.raises(DataError, match=r"train/ holds 5 images but no folders of classes"):
+        Folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"car/red": 3, "car/blue": 3},
+        {"docs": 2, "plane": 9},
+        {"old/a": 2, "old/b": 2, "new/a": 2, "new/b": 2},
+    ],
+)
+def test_a_train_folder_that_may_be_a_split_or_a_class_is_an_error(tmp_path, beside):
+    write_photos(tmp_path, {"train/a": 3, "train/b": 3, **beside})
+    folders = ", ".join(sorted({name.split("/")[0] for name in beside}))
+    message = rf"'train' with 2 folders of images \(a, b\), and beside it {folders}: either"
+    with pytest.raises(DataError, match=message) as raised:
+        Folder(tmp_path)
+    assert f"data_dir={tmp_path}/train or" in str(raised.value)
+    os.rename(tmp_path / "train", tmp_path / "locomotive")
+    assert "locomotive" in Folder(tmp_path).class_names
+
+
 @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.5, 0.99])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_every_class_of_two_or_more_is_in_both_splits(tmp_path, seed, fraction):
@@ -286,6 +334,14 @@ def test_boxes_follow_the_order_of_the_split(photos):
     assert Folder(photos).truth("train") is None
 
 
+def test_boxes_of_an_unused_split_are_passed_over_whatever_their_labels(photos, recwarn):
+    write_photos(photos / "test", {"a": 1, "b": 1})
+    rows = "val/a/000.png,1,2,3,4,a\nval/b/001.png,1,2,3,4,zebra\ntest/b/000.png,5,6,7,8,b\n"
+    write_text(photos / "boxes.csv", CSV + rows)
+    assert Folder(photos).truth("test").boxes.tolist() == [[5, 6, 7, 8]]
+    assert "other folders than the splits': val" in str(recwarn.pop(UserWarning).message)
+
+
 def test_boxes_may_be_given_by_path(photos, tmp_path_factory):
     path = write_text(
         tmp_path_factory.mktemp("other") / "my.csv",
@@ -345,7 +401,10 @@ def test_several_box_files_are_an_error_that_asks_which(photos):
     [
         ("val/a/999.png,1,1,2,2,a", r"'val/a/999.png' \(.*boxes\.csv, line 2\)"),
         ("val/a/000.png,1,1,2,2,zebra", r"line 2: the label 'zebra'.*is not a class.*a, b"),
-        ("val/a/000.png,1,1,2,2,b", r"line 2: the label 'b'.*not the class of its folder, 'a'"),
+        (
+            "val/a/000.png,1,1,2,2,b",
+            r"line 2: the label 'b'.*class of its folder, 'a'.*Correct the label",
+        ),
         ("val/a/000.png,3,1,2,2,a", r"line 2: the box has no area"),
         ("val/a/000.png,1,1,nan,2,a", r"line 2: .*not finite"),
         ("val/a/000.png,1,1,two,2,a", r"line 2: expected four numbers"),

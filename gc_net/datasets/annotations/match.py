@@ -50,18 +50,21 @@ def match_labels(records, labels, class_names):
 
     Args:
         records: List of `Record`.
-        labels: [M] label of each record's image.
+        labels: [M] label of each record's image, −1 for an image of no split, which is not checked.
         class_names: Names in label order.
     """
     known = {_normal(name): label for label, name in enumerate(class_names)}
     for record, label in zip(records, labels, strict=True):
-        if record.label is None:
+        if record.label is None or label < 0:
             continue
         where = f"{record.place}: the label {record.label!r} of {record.files[-1]!r}"
         if _normal(record.label) not in known:
             raise DataError(f"{where} is not a class. Known ones: {some(class_names, 10)}.")
         if known[_normal(record.label)] != label:
-            raise DataError(f"{where} is not the class of its folder, {class_names[label]!r}.")
+            raise DataError(
+                f"{where} is not the class of its folder, {class_names[label]!r}. "
+                "Correct the label, or move the image."
+            )
 
 
 def _first(names, record, root):
