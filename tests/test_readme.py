@@ -3,6 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from gc_net.datasets.folder import BOX_FILES, BOX_FOLDERS, Folder
+
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -27,3 +29,23 @@ def test_every_tool_that_the_readme_runs_exists():
     tools = set(re.findall(r"python -m tools\.(\w+)", README.read_text("utf-8")))
     missing = [tool for tool in tools if not (README.parent / "tools" / f"{tool}.py").exists()]
     assert tools and not missing
+
+
+def box_section():
+    text = (README.parent / "docs" / "evaluation.md").read_text("utf-8")
+    return re.search(r"## Box files\n(.*?)\n## ", text, re.S)[1]
+
+
+def test_every_name_of_boxes_that_a_folder_finds_by_itself_is_documented():
+    named = set(re.findall(r"`([\w./]+)`", box_section()))
+    assert {*BOX_FILES, *(f"{name}/" for name in BOX_FOLDERS)} <= named
+
+
+def test_the_box_file_that_is_printed_is_read(tmp_path):
+    for name in ("cats/a.jpg", "dogs/b.jpg"):
+        (tmp_path / "val" / name).parent.mkdir(parents=True)
+        (tmp_path / "val" / name).touch()
+        (tmp_path / "train" / name).parent.mkdir(parents=True)
+        (tmp_path / "train" / f"{name[:-4]}_2.jpg").touch()
+    (tmp_path / "boxes.csv").write_text(re.search(r"```\n(.*?)```", box_section(), re.S)[1])
+    assert Folder(tmp_path).truth("test").boxes.tolist() == [[12, 30, 180, 220]]

@@ -4,6 +4,11 @@ import numpy as np
 
 from gc_net.datasets.base import DataError
 
+GIVE_BOXES = (
+    "Give boxes (for a folder: --boxes, a COCO .json, a .csv or a folder of Pascal VOC XMLs; "
+    "docs/evaluation.md says what is in them)."
+)
+
 
 def check_model(model, class_names, dataset, split):
     """Raise where a model and the `Split` of a dataset do not belong together."""
@@ -44,8 +49,7 @@ def check_truth(truth, dataset, split):
     if truth is None or not len(truth.boxes):
         raise DataError(
             f"The {split.name!r} split of the dataset {dataset.name!r} has no boxes, so there is "
-            "nothing to compare predicted ones with. Give boxes (for a folder: --boxes, a COCO, "
-            "Pascal VOC or CSV file)."
+            f"nothing to compare predicted ones with. {GIVE_BOXES}"
         )
 
 

@@ -2,8 +2,10 @@
 
 import os
 
+import numpy as np
+
 from gc_net.datasets import transforms
-from gc_net.datasets.base import DataError
+from gc_net.datasets.base import DataError, Truth
 from gc_net.datasets.cache import ImageCache
 from gc_net.datasets.crops import check_look
 from gc_net.datasets.loading import Unreadable
@@ -30,6 +32,8 @@ def run_evaluation(
 ):
     """Evaluate a saved model and write `metrics.json`, `predictions.json` and `report.html`.
 
+    Without boxes there is no report: only the classification errors are known.
+
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
         dataset: A `Dataset`, or a function of the model's `info` to one, such as
@@ -55,6 +59,9 @@ def run_evaluation(
     saved = load_model(model_dir)
     if callable(dataset):
         dataset = dataset(saved.info)
+    if score_maps:
+        split = options.get("split", "test")
+        check_truth(dataset.truth(split), dataset, dataset.split(split))
     evaluation = evaluate(
         saved.model,
         saved.class_names,
@@ -66,7 +73,7 @@ def run_evaluation(
     os.makedirs(output_dir, exist_ok=True)
     write_json(os.path.join(output_dir, "metrics.json"), evaluation.metrics)
     write_json(os.path.join(output_dir, "predictions.json"), predictions(evaluation))
-    if report:
+    if report and evaluation.num_truth_boxes.any():
         write_report(output_dir, evaluation)
     print(tables.evaluation_table(evaluation.metrics))
     if score_maps:
@@ -141,6 +148,8 @@ def evaluate(
 ):
     """Evaluate a model on a split in one pass.
 
+    Where the split has no boxes, only the classification errors are measured, and no baseline.
+
     With a second look, the model's classes, in LocErr and in the classification errors, are those
     of the mean of the frame (or of the ten crops) and of a close-up of its shape, cut out of the
     original image. Boxes are as without, and baselines keep the classes of the frame.
@@ -148,7 +157,7 @@ def evaluate(
     Args:
         model: A `GCNet`.
         class_names: The names the model was trained with, in label order.
-        dataset: A `Dataset`; it must have boxes.
+        dataset: A `Dataset`.
         model_dir: Folder the model came from, to name it and to find the logs of its training.
         protocol: `"paper"`, `"full"` or `"wsoleval"`, see `gc_net.evaluation.protocols`.
         split: `"test"` or `"train"`.
@@ -170,8 +179,9 @@ def evaluate(
     data = dataset.split(split)
     check_model(model, class_names, dataset, data)
     look = model.look if look is None else check_look(look)
-    truth = dataset.truth(split)
-    check_truth(truth, dataset, data)
+    truth = dataset.truth(split) or _no_boxes(len(data))
+    if not len(truth.boxes):
+        baselines = ()
     image_size = model.detector.image_size
     if protocol.frame == "full":
         if ten_crop:
@@ -196,7 +206,7 @@ def evaluate(
         cache=images,
         **options,
     )
-    if not found["num_truth_boxes"].any():
+    if len(truth.boxes) and not found["num_truth_boxes"].any():
         raise DataError(
             f"None of the {len(found['labels']):,} evaluated images of the {split!r} split has a "
             "box to compare with. Give images that have some, or lift the limit."
@@ -259,15 +269,22 @@ _FOUND = (
 )
 
 
+def _no_boxes(num_images):
+    return Truth(np.empty((0, 4), np.float32), np.zeros(num_images + 1, np.int64))
+
+
 def _own_metrics(protocol, found):
     classes = found.get("ten_crop_classes", found["top_classes"])
+    class_errors = summary.summarized(summary.class_errors(found["labels"], classes))
+    if not found["num_truth_boxes"].any():
+        return class_errors
     more = {}
     if "mask_iou" in found:
         more["mask_iou"] = 100.0 * found["mask_iou"]
     if "angle_error" in found:
         more["angle_error"] = found["angle_error"]
     return {
-        **summary.summarized(summary.class_errors(found["labels"], classes)),
+        **class_errors,
         **summary.method_metrics(
             found["labels"],
             found["top_classes"],

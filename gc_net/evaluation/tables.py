@@ -1,5 +1,7 @@
 """Tables of metrics as text."""
 
+from gc_net.evaluation.checks import GIVE_BOXES
+
 # Key in `metrics.json`, heading. Errors first, as in the paper's tables.
 COLUMNS = (
     ("cls_err_top1", "ClsErr top-1"),
@@ -24,8 +26,14 @@ def evaluation_table(metrics):
         rows.append([baseline["title"] + mark, *_cells(baseline)])
     lines = [aligned(rows), ""]
     lines.append(_described(metrics))
-    low, high = metrics["corloc_ci95"]
-    lines.append(f"CorLoc's 95 % interval: {low:.2f} to {high:.2f}.")
+    if "corloc" in metrics:
+        low, high = metrics["corloc_ci95"]
+        lines.append(f"CorLoc's 95 % interval: {low:.2f} to {high:.2f}.")
+    else:
+        lines.append(
+            "No image has a true box, so only the classes are measured, without baselines and "
+            f"report. {GIVE_BOXES}"
+        )
     if "mask_iou" in metrics:
         lines.append(f"Mask IoU: {metrics['mask_iou']:.2f} %.")
     if "angle_error" in metrics:
@@ -37,7 +45,7 @@ def evaluation_table(metrics):
 
 def _described(metrics):
     left_out = []
-    if metrics["num_without_boxes"]:
+    if 0 < metrics["num_without_boxes"] < metrics["num_images"]:
         left_out.append(
             f"{metrics['num_without_boxes']:,} without boxes, left out of all but ClsErr"
         )

@@ -142,6 +142,18 @@ class TestWhatIsLeftOut:
         assert result.metrics["corloc"] == pytest.approx(expected, abs=1e-3)
         assert np.isnan(result.iou[[0, 4]]).all()
 
+    @pytest.mark.parametrize("without", [{"boxes": False}, {"without_boxes": range(9)}])
+    def test_without_any_box_the_classes_are_measured_all_the_same(self, model, without):
+        options = {"ten_crop": True, "baselines": ["constant", "cam"]}
+        metrics = evaluate(model, CLASS_NAMES, Blocks(**without), **options).metrics
+        full = evaluate(model, CLASS_NAMES, Blocks(), **options).metrics
+        for name in ("cls_err_top1", "cls_err_top1_ci95", "cls_err_top5", "num_images"):
+            assert metrics[name] == full[name]
+        assert metrics["num_without_boxes"] == 9
+        assert metrics["baselines"] == {}
+        located = {name for name in full if name.startswith(("loc_err", "corloc", "mean_iou"))}
+        assert located and not located & set(metrics)
+
     def test_a_limit_takes_images_from_all_over_the_split(self, model):
         result = evaluate(model, CLASS_NAMES, Blocks(), baselines=[], limit=3)
         assert result.index.tolist() == [0, 3, 6]
@@ -151,7 +163,6 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("dataset", "names", "message"),
         [
-            (Blocks(boxes=False), CLASS_NAMES, "'test' split of the dataset 'blocks' has no boxes"),
             (Blocks(num_test=0), CLASS_NAMES, "'test' split of the dataset 'blocks' is empty"),
             (Blocks(class_names="abcd"), CLASS_NAMES, "3 classes apart, the dataset .* has 4"),
             (
@@ -273,6 +284,32 @@ class TestFiles:
     def test_no_temporary_file_is_left(self, output):
         files = [file for _, _, files in os.walk(output[0]) for file in files]
         assert files and not [file for file in files if file.endswith(".partial")]
+
+
+class TestFilesWithoutBoxes:
+    @pytest.fixture(scope="class")
+    def model_dir(self, model, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("run") / "model"
+        save_model(folder, model, CLASS_NAMES)
+        return folder
+
+    def test_are_those_of_the_classes_and_what_is_missing_is_said(
+        self, model_dir, tmp_path, capsys
+    ):
+        metrics = run_evaluation(model_dir, Blocks(boxes=False), tmp_path)
+        assert sorted(os.listdir(tmp_path)) == ["metrics.json", "predictions.json"]
+        assert json.loads((tmp_path / "metrics.json").read_text()) == metrics
+        record = json.loads((tmp_path / "predictions.json").read_text())["images"][0]
+        assert record["truth_boxes_xyxy"] == [] and record["iou"] is None
+        printed = capsys.readouterr().out
+        assert f"{metrics['cls_err_top1']:.2f}" in printed
+        assert "No image has a true box" in printed and "--boxes" in printed
+
+    def test_score_maps_need_boxes(self, model_dir, tmp_path):
+        with pytest.raises(DataError, match="'test' split of the dataset 'blocks' has no boxes"):
+            run_evaluation(
+                model_dir, Blocks(boxes=False), tmp_path, protocol="wsoleval", score_maps=True
+            )
 
 
 class TestPictures:
