@@ -6,7 +6,6 @@ python -m tools.evaluate --model=runs/birds/model --dataset=cub --data_dir=CUB_2
 Prints a table and writes metrics.json, predictions.json and report.html to --output.
 """
 
-import os
 import sys
 
 from absl import app, flags
@@ -20,7 +19,11 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("model", None, "Folder of the model, e.g. runs/mine/model.", required=True)
 data_flags.define(split="test")
 flags.adopt_module_key_flags(data_flags)
-flags.DEFINE_string("output", None, "Folder to write to; `evaluation` beside the model if not set.")
+flags.DEFINE_string(
+    "output",
+    None,
+    "Folder to write to; if not set, `evaluation` beside a folder called `model`, in any other.",
+)
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
 flags.DEFINE_list(
     "baselines",
@@ -45,9 +48,9 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     from gc_net.evaluation.evaluate import run_evaluation
+    from gc_net.evaluation.writing import evaluation_folder
 
-    run_dir = os.path.dirname(os.path.abspath(FLAGS.model))
-    output = FLAGS.output or os.path.join(run_dir, "evaluation")
+    output = FLAGS.output or evaluation_folder(FLAGS.model)
     try:
         run_evaluation(
             FLAGS.model,

@@ -15,7 +15,7 @@ from gc_net.evaluation.checks import check_model, check_truth, spread
 from gc_net.evaluation.pictures import image_reader, mask_renderer, mean_color
 from gc_net.evaluation.report import write_report
 from gc_net.evaluation.results import Evaluation, read_history
-from gc_net.evaluation.writing import predictions, write_json
+from gc_net.evaluation.writing import evaluation_folder, predictions, write_json
 from gc_net.training.config import DataConfig
 from gc_net.training.data import open_dataset
 
@@ -94,7 +94,7 @@ def evaluate_run(model_dir, dataset, cache=None):
     if dataset.truth("test") is None:
         print(f"The model is in {model_dir}. There are no boxes to evaluate it on.")
         return
-    output_dir = os.path.join(os.path.dirname(model_dir), "evaluation")
+    output_dir = evaluation_folder(model_dir)
     run_evaluation(model_dir, dataset, output_dir, cache=cache)
     print(f"\nThe model is in {model_dir}, the report in {output_dir}/report.html.")
 

@@ -8,6 +8,17 @@ import numpy as np
 from gc_net.atomic_files import replaced_file
 
 
+def evaluation_folder(model_dir):
+    """Return the folder that a model's evaluation is written to where no other is given.
+
+    Beside the model of a run, which is called `model`; inside the folder of any other, since
+    models that lie side by side would share it.
+    """
+    model_dir = os.path.abspath(os.path.expanduser(model_dir))
+    parent, name = os.path.split(model_dir)
+    return os.path.join(parent if name == "model" else model_dir, "evaluation")
+
+
 def predictions(evaluation):
     """Return what `predictions.json` holds: a header, and a record for every image.
 

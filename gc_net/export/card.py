@@ -3,6 +3,8 @@
 import json
 import os
 
+from gc_net.evaluation.compare import METRICS_FILE
+from gc_net.evaluation.writing import evaluation_folder
 from gc_net.version import __version__
 
 CARD_FILE = "model_card.md"
@@ -59,12 +61,16 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
 
 
 def find_metrics(model_dir):
-    """Return what `tools.evaluate` wrote for a model, by default beside its folder, or None."""
-    path = os.path.join(os.path.dirname(os.path.abspath(model_dir)), "evaluation", "metrics.json")
-    if not os.path.exists(path):
-        return None
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    """Return the metrics that came with a model, or else what `tools.evaluate` wrote for it.
+
+    None where there are neither.
+    """
+    for folder in (model_dir, evaluation_folder(model_dir)):
+        path = os.path.join(folder, METRICS_FILE)
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                return json.load(file)
+    return None
 
 
 def _look(look):

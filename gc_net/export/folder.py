@@ -3,6 +3,7 @@
 import os
 
 from gc_net.atomic_files import replaced_folder
+from gc_net.evaluation.compare import METRICS_FILE
 from gc_net.evaluation.writing import write_json
 from gc_net.export.card import CARD_FILE, find_metrics, model_card
 from gc_net.export.parity import largest_differences, random_images
@@ -10,13 +11,11 @@ from gc_net.inference.graph import localize
 from gc_net.inference.localizer import load, model_folder
 from gc_net.saving import save_model
 
-METRICS_FILE = "metrics.json"
-
 _USAGE = """
 A folder of gc_net, weights in half precision:
 
 ```sh
-python -m tools.predict --model={name} --images=photos --output=labels --format=coco
+python -m tools.predict --model={folder} --images=photos --output=labels --format=coco
 ```
 """
 
@@ -36,22 +35,21 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None, loo
     """
     if version is not None:
         raise ValueError("A folder has no versions: leave out --export_version.")
-    output_dir = os.path.normpath(output_dir)
+    output_dir = os.path.normpath(os.fspath(output_dir))
     if os.path.exists(output_dir):
         raise FileExistsError(f"{output_dir} exists. Name another folder, or delete it.")
     localizer = load(model_dir, look)
     localizer.info = without_folders(localizer.info)
     metrics = without_folders(find_metrics(model_folder(model_dir)))
-    name = os.path.basename(output_dir)
+    usage = _USAGE.format(folder=without_folders(output_dir))
     with replaced_folder(output_dir) as temporary:
         save_model(
             temporary, localizer.model, localizer.class_names, localizer.info, dtype="float16"
         )
         if metrics:
             write_json(os.path.join(temporary, METRICS_FILE), metrics)
-        card = model_card(
-            name, localizer, metrics, license_text, _USAGE.format(name=f"saved_models/{name}")
-        )
+        name = os.path.basename(output_dir)
+        card = model_card(name, localizer, metrics, license_text, usage)
         with open(os.path.join(temporary, CARD_FILE), "w", encoding="utf-8") as file:
             file.write(card)
         images = random_images(localizer.image_size)

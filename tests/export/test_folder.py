@@ -2,10 +2,13 @@
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from gc_net.evaluation.writing import evaluation_folder
+from gc_net.export.card import find_metrics
 from gc_net.export.folder import export_folder
 from gc_net.inference.localizer import load
 from gc_net.saving import save_model
@@ -46,8 +49,37 @@ def test_it_has_about_half_the_bytes_and_predicts_the_same(run, exported):
 
 def test_it_comes_with_its_card_and_metrics(exported):
     card = (exported[0] / "model_card.md").read_text(encoding="utf-8")
-    assert "CC0" in card and "12.5" in card and "saved_models/birds" in card
+    assert "CC0" in card and "12.5" in card and "--model=birds " in card
     assert json.loads((exported[0] / "metrics.json").read_text())["corloc"] == 12.5
+
+
+@pytest.mark.parametrize("output", ["birds", "models/small/birds"])
+def test_the_cards_command_names_the_folder_that_was_given(run, tmp_path, monkeypatch, output):
+    monkeypatch.chdir(tmp_path)
+    export_folder(run, output)
+    assert f"--model={output} " in (tmp_path / output / "model_card.md").read_text("utf-8")
+
+
+class TestMetrics:
+    def write(self, folder, corloc):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "metrics.json").write_text(json.dumps({"corloc": corloc}))
+
+    def test_of_a_run_are_beside_its_model(self, tmp_path):
+        self.write(tmp_path / "evaluation", 1)
+        assert find_metrics(tmp_path / "model") == {"corloc": 1}
+
+    def test_of_models_side_by_side_are_their_own(self, tmp_path):
+        self.write(tmp_path / "evaluation", 1)
+        self.write(Path(evaluation_folder(tmp_path / "a")), 2)
+        assert find_metrics(tmp_path / "a") == {"corloc": 2}
+        assert find_metrics(tmp_path / "b") is None
+
+    @pytest.mark.parametrize("name", ["model", "cub_lite"])
+    def test_that_came_with_a_model_are_found_in_its_folder(self, tmp_path, name):
+        self.write(tmp_path / "evaluation", 1)
+        self.write(tmp_path / name, 2)
+        assert find_metrics(tmp_path / name) == {"corloc": 2}
 
 
 def test_no_file_tells_where_it_was_trained(exported):
