@@ -39,11 +39,6 @@ BOX_FILES = (
     "_annotations.coco.json",
 )
 BOX_FOLDERS = ("annotations", "Annotations")
-# Pictures that people do have, and that need converting first.
-_UNREAD_PICTURES = frozenset(
-    {".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".raw", ".dng", ".cr2", ".cr3"}
-    | {".nef", ".arw", ".orf", ".raf", ".rw2"}
-)
 
 
 class Folder(Dataset):
@@ -159,23 +154,14 @@ class Folder(Dataset):
         return labels, is_test
 
     def _warn(self, listing, layout):
-        """Say what was left out, and why; nothing is passed over in silence."""
+        """Say what was left out, and which classes cannot be tested."""
         messages = []
         loose = layout.train.loose + (layout.test.loose if layout.test else 0)
         if loose:
             messages.append(f"{loose:,} images lie outside the folders of the classes")
         if layout.left_out:
             messages.append(f"images in other folders than the splits': {some(layout.left_out)}")
-        if listing.repeated:
-            messages.append(f"links to folders that are listed already: {some(listing.repeated)}")
-        if listing.undecodable:
-            messages.append(f"names that are not UTF-8: {some(listing.undecodable)}")
-        unread = {s: count for s, count in listing.others.items() if s in _UNREAD_PICTURES}
-        if unread:
-            found = some(f"{count:,} {suffix}" for suffix, count in sorted(unread.items()))
-            messages.append(f"pictures to convert to JPEG or PNG first: {found}")
-        if messages:
-            warnings.warn(f"Left out of {self.data_dir}: {'; '.join(messages)}.", stacklevel=3)
+        listing.warn_of_left_out(messages, stacklevel=3)
         tested = np.bincount(
             self._labels[self._is_test & (self._labels >= 0)], minlength=len(self.class_names)
         )

@@ -8,6 +8,7 @@ import collections
 import concurrent.futures
 import dataclasses
 import os
+import warnings
 
 import numpy as np
 
@@ -16,6 +17,11 @@ from gc_net.datasets.files import some
 
 # What archives, file managers and network drives leave behind.
 IGNORED_NAMES = frozenset(["__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"])
+# Pictures that people do have, and that need converting first.
+_UNREAD_PICTURES = frozenset(
+    {".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".raw", ".dng", ".cr2", ".cr3"}
+    | {".nef", ".arw", ".orf", ".raf", ".rw2"}
+)
 # Reading folders waits for the disk or the network more than it computes.
 _THREADS = 16
 
@@ -32,7 +38,7 @@ class Listing:
         files: [N] UTF-8 bytes relative to `root`, `/` between folders.
         others: Number of files that are not images by their suffix, by suffix.
         repeated: `"a = b"` for each folder a that was passed over, since it is b by another name.
-        undecodable: Names that are not UTF-8, which are passed over.
+        undecodable: Images and folders whose names are not UTF-8, which are passed over.
     """
 
     root: str
@@ -52,6 +58,27 @@ class Listing:
             )
             or "no files"
         )
+
+    def warn_of_left_out(self, more=(), stacklevel=2):
+        """Warn in one message of what was passed over, and why; nothing is in silence.
+
+        Args:
+            more: What else is left out, in the caller's words.
+            stacklevel: As of `warnings.warn`, from the caller on.
+        """
+        messages = list(more)
+        if self.repeated:
+            messages.append(f"links to folders that are listed already: {some(self.repeated)}")
+        if self.undecodable:
+            messages.append(f"names that are not UTF-8: {some(self.undecodable)}")
+        unread = {s: count for s, count in self.others.items() if s in _UNREAD_PICTURES}
+        if unread:
+            found = some(f"{count:,} {suffix}" for suffix, count in sorted(unread.items()))
+            messages.append(f"pictures to convert to JPEG or PNG first: {found}")
+        if messages:
+            warnings.warn(
+                f"Left out of {self.root}: {'; '.join(messages)}.", stacklevel=stacklevel + 1
+            )
 
 
 def list_folder(root, extensions):
@@ -112,22 +139,28 @@ def _scan(root, folder, extensions):
                 if name.startswith(".") or name.lower() in IGNORED_NAMES:
                     continue
                 suffix = name[name.rfind(".") :].lower() if "." in name else ""
+                is_folder = entry.is_dir()
+                if not is_folder and not (suffix in extensions and _is_file(entry)):
+                    others[_escaped(suffix)] += 1
+                    continue
                 try:
                     encoded = (prefix + name).encode()
                 except UnicodeEncodeError:
-                    undecodable.append(prefix + name.encode("ascii", "backslashreplace").decode())
+                    undecodable.append(_escaped(prefix + name))
                     continue
-                if entry.is_dir():
+                if is_folder:
                     # Links last, so that a folder is known by its own name rather than a link's.
                     folders.append((entry.is_symlink(), prefix + name))
-                elif suffix in extensions and _is_file(entry):
-                    names.append(encoded)
                 else:
-                    others[suffix] += 1
+                    names.append(encoded)
     except OSError as error:
         raise _unreadable(root, folder, error) from error
     names = np.array(sorted(names), dtype=np.bytes_) if names else np.empty(0, "S1")
     return _Scan(names, [name for _, name in sorted(folders)], others, undecodable)
+
+
+def _escaped(text):
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _is_file(entry):

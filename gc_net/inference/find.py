@@ -1,5 +1,6 @@
 """Finding the images to predict on: a folder, a file, a pattern, or a list."""
 
+import functools
 import glob
 import os
 
@@ -9,12 +10,17 @@ from gc_net.datasets.images import IMAGE_EXTENSIONS
 from gc_net.datasets.listing import list_folder
 
 
-def find_images(images):
+def find_images(images, output_dir=None, unreadable=None):
     """Return the folder that images are named from, and their names in it.
+
+    A warning names what is passed over in a folder, as for a dataset.
 
     Args:
         images: A folder, which is searched at any depth; an image file; a pattern such as
             `photos/**/*.jpg`; or a `.txt` file with one path a line, relative to its own folder.
+        output_dir: Folder that results are written to. What lies in it, such as drawings of
+            earlier results, is left out, by whichever links it is reached.
+        unreadable: An `Unreadable` to add what lies in a folder and has a name that is not UTF-8.
 
     Returns:
         root: Absolute path: the folder itself, or the deepest one that holds all images.
@@ -23,17 +29,42 @@ def find_images(images):
     images = os.path.expanduser(os.fspath(images))
     if os.path.isdir(images):
         listing = list_folder(images, IMAGE_EXTENSIONS)
+        listing.warn_of_left_out(stacklevel=2)
         if not len(listing.files):
             raise DataError(f"The folder {images} holds no images: {listing.other_files()}.")
-        return listing.root, [name.decode("utf-8") for name in listing.files.tolist()]
+        if unreadable is not None:
+            for name in listing.undecodable:
+                unreadable.add(name, "the name is not UTF-8; rename it")
+        files = [name.decode("utf-8") for name in listing.files.tolist()]
+        return listing.root, _outside(output_dir, listing.root, files)
     if os.path.isfile(images):
-        return _below(_listed(images) if images.lower().endswith(".txt") else [images])
+        paths = _listed(images) if images.lower().endswith(".txt") else [images]
+        return _below(_outside(output_dir, "", paths))
     if not glob.has_magic(images):
         raise DataError(f"{images} does not exist. Expected a folder, a file or a pattern.")
     found = [path for path in sorted(glob.glob(images, recursive=True)) if _is_image(path)]
     if not found:
         raise DataError(f"The pattern {images} matches no image files. Quote it for the shell.")
-    return _below(found)
+    return _below(_outside(output_dir, "", found))
+
+
+def _outside(folder, root, files):
+    """Return the files, named from `root`, that do not lie in `folder`."""
+    if folder is None:
+        return files
+    inside = os.path.join(os.path.realpath(folder), "")
+
+    @functools.cache  # images are many, the folders that hold them few
+    def is_inside(parent):
+        return os.path.join(os.path.realpath(parent), "").startswith(inside)
+
+    outside = [file for file in files if not is_inside(os.path.join(root, os.path.dirname(file)))]
+    if not outside:
+        raise DataError(
+            f"All {len(files):,} images lie in the output folder {folder}. Choose a new folder "
+            "for the output."
+        )
+    return outside
 
 
 def _is_image(path):

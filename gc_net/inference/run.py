@@ -6,6 +6,7 @@ import os
 
 from gc_net import progress
 from gc_net.atomic_files import replaced_file
+from gc_net.datasets.loading import Unreadable
 from gc_net.inference import formats
 from gc_net.inference.find import find_images
 from gc_net.inference.log import PredictionLog
@@ -73,7 +74,7 @@ def predict_files(
 
     Args:
         model_dir: Folder of a model, see `gc_net.load`.
-        images: See `find_images`.
+        images: See `find_images`; what lies in the output folder is left out.
         output_dir: Folder to write to: a new one, or that of an earlier run with the same model.
         label_format: Name of one of `gc_net.inference.formats.FORMATS`.
         batch_size: Images that go through the model at once.
@@ -90,18 +91,18 @@ def predict_files(
     if min_confidence is not None and not confidence:
         raise ValueError("A least confidence needs confidences: ask for them, or leave it out.")
     label_format = formats.get(label_format, **(format_options or {}))
-    root, files = find_images(images)
+    unreadable = Unreadable()
+    root, files = find_images(images, output_dir, unreadable)
+    num_images = len(files) + len(unreadable)
     label_format.check(files)
 
     from gc_net.datasets.crops import check_look
     from gc_net.datasets.files import file_split
-    from gc_net.datasets.loading import Unreadable
     from gc_net.inference.localizer import load, model_folder
 
     header = {"model": _fingerprint(model_folder(model_dir)), "images": root, "look": look}
     if look is not None:
         check_look(look)  # before the folder records it
-    unreadable = Unreadable()
     with PredictionLog(output_dir, {**header, "confidence": confidence}) as log:
         done = log.files()
         missing = [file for file in files if file not in done]
@@ -123,8 +124,8 @@ def predict_files(
             from gc_net.inference.previews import write_previews
 
             write_previews(output_dir, root, results, previews)
-    num_labelled = len(files) - len(unreadable) - num_review
-    return Summary(len(files), num_new, num_labelled, num_review, tuple(unreadable), path)
+    num_labelled = num_images - len(unreadable) - num_review
+    return Summary(num_images, num_new, num_labelled, num_review, tuple(unreadable), path)
 
 
 class _Chosen:

@@ -216,8 +216,53 @@ def test_a_folder_with_other_things_in_it_is_left_alone(model_dir, photos):
     (photos / "labels").mkdir()
     (photos / "labels" / "mine.txt").write_text("by hand")
     with pytest.raises(ValueError, match="not empty"):
+        predict_files(model_dir, photos, photos / "labels", "yolo")
+    with pytest.raises(DataError, match="All 5 images lie in the output folder"):
         predict_files(model_dir, photos, photos, "yolo")
     assert (photos / "labels" / "mine.txt").read_text() == "by hand"
+    assert os.listdir(photos / "labels") == ["mine.txt"]
+
+
+@pytest.mark.parametrize("linked", [None, "output", "images"])
+@pytest.mark.parametrize("pattern", ["", "/**/*.*"])
+def test_an_output_folder_among_the_images_is_not_predicted_on(
+    model_dir, photos, tmp_path, load_once, linked, pattern
+):
+    (tmp_path / "link").symlink_to(photos)
+    images = f"{tmp_path / 'link' if linked == 'images' else photos}{pattern}"
+    output = (tmp_path / "link" if linked == "output" else photos) / "out"
+    first = predict_files(model_dir, images, output, "csv", previews=None)
+    assert len(list((photos / "out" / "previews").rglob("*.jpg"))) == 5
+    load_once.clear()
+    second = predict_files(model_dir, images, output, "csv", previews=None)
+    assert (second.num_images, second.num_new, second.unreadable) == (5, 0, ())
+    assert not load_once
+    assert {record.files[0] for record in read_boxes(second.path)} == set(NAMES)
+    assert first.num_new == 5
+
+
+def test_what_a_folder_of_images_holds_and_is_not_read_is_named(model_dir, photos, tmp_path):
+    (photos / "x.HEIC").write_text("x")
+    (photos / "again").symlink_to(photos / "b c")
+    with pytest.warns(UserWarning, match=r"again = b c; .*convert to JPEG or PNG first: 1 \.heic"):
+        summary = predict_files(model_dir, photos, tmp_path / "out", "csv")
+    assert (summary.num_images, summary.unreadable) == (5, ())
+
+
+def test_images_whose_names_are_not_utf8_count_as_unreadable(model_dir, photos, tmp_path):
+    try:
+        for name in (b"caf\xe9.png", b"caf\xe9.txt"):
+            with open(os.path.join(os.fsencode(photos), name), "wb") as file:
+                file.write((photos / "a.png").read_bytes())
+        os.mkdir(os.path.join(os.fsencode(photos), b"\xe9t\xe9"))
+    except OSError:
+        pytest.skip("this file system takes UTF-8 names only")
+    with pytest.warns(UserWarning, match="names that are not UTF-8"):
+        summary = predict_files(model_dir, photos, tmp_path / "out", "csv")
+    assert (summary.num_images, summary.num_labelled) == (7, 5)
+    listed = (tmp_path / "out" / "unreadable.txt").read_text("utf-8").splitlines()
+    assert [line.split("\t")[0] for line in listed] == [r"\udce9t\udce9", r"caf\udce9.png"]
+    assert all("not UTF-8" in line for line in listed)
 
 
 HOLD = """
