@@ -16,7 +16,7 @@ from gc_net.training import warmup as warmup_stage
 from gc_net.training.config import STAGES, WARMUP_SETTINGS
 from gc_net.training.folds import assign_folds, fold_batches
 from gc_net.training.run import RunError
-from gc_net.training.targets import find_targets
+from gc_net.training.targets import DESCRIPTORS, check_teacher, find_targets
 from gc_net.training.workspace import Workspace, classifier_folder
 from gc_net.weights import save_weights_npz
 
@@ -57,10 +57,54 @@ class Chain(Workspace):
         for stage in stages:
             if stage not in STAGES:
                 raise ValueError(f"Unknown stage {stage!r}. Known ones: {', '.join(STAGES)}.")
+        self.check_settings(stages)
         for stage in STAGES:
             if stage in stages:
                 getattr(self, f"train_{stage}")()
         return self.model_dir
+
+    def check_settings(self, stages=STAGES):
+        """Refuse settings that any stage to come would fail on, while nothing is recorded yet."""
+        config = self.config
+        detector = "detector" in stages and not self._is_done(self.model_dir)
+        warmup = config.warmup.epochs > 0 and (detector or "warmup" in stages)
+        warmup = warmup and not self._is_done(os.path.join(self._warmup_folder(), "model"))
+        folds = [None] if detector or warmup or "classifier" in stages else []
+        if detector or "classifier" in stages:
+            folds += range(config.classifier.num_folds)
+        folds = [fold for fold in folds if not self._is_done(self._classifier_model_dir(fold))]
+        # What is to be taken from another run, and is not done there, is refused by its stage.
+        if self.classifier_dir is not None:
+            folds = []
+        if self.warmup_dir is not None:
+            warmup = False
+
+        built = warmup or (detector and not config.warmup.epochs)
+        described = warmup and config.warmup.teacher == DESCRIPTORS
+        if (
+            folds
+            or (built and config.detector.initialize == "backbone")
+            or (described and config.warmup.descriptors == "backbone")
+        ):
+            self._check_network()
+        if config.classifier.recipe != "none":
+            for fold in folds:
+                self._classifier_steps(self._fitted_on(fold))
+        if warmup:
+            check_teacher(config, self.data, shapes.get(config.detector.shape))
+            self.data.num_steps("warmup", config.warmup.batch_size)
+        if detector:
+            if config.detector.generator_weights not in ("shipped", "own"):
+                self.generator()
+            if config.detector.epochs:
+                self._detector_steps()
+
+    def _check_network(self):
+        """Build the network that training starts from, for its errors alone."""
+        try:
+            classifier_stage.build_classifier(self.config, len(self.dataset.class_names))
+        except RuntimeError as error:  # a download that failed
+            raise RunError(str(error)) from error
 
     # The stages.
 
@@ -72,7 +116,7 @@ class Chain(Workspace):
     def classifier(self, fold=None):
         """Return the trained classifier: of all images, or of all but those of a fold."""
         folder = classifier_folder(self.classifier_dir or self.work_dir, fold)
-        model_dir = os.path.join(folder, "model")
+        model_dir = self._classifier_model_dir(fold)
         settings = {**self._settings("data", "network", "classifier"), "fold": fold}
         if self.classifier_dir is None:
             self._check(folder, settings)
@@ -84,7 +128,7 @@ class Chain(Workspace):
             return load_model(model_dir).model
         if self.classifier_dir is not None:
             raise RunError(f"The training of the classifier in {folder} is not finished.")
-        indices = None if fold is None else np.flatnonzero(self.folds() != fold)
+        indices = self._fitted_on(fold)
         self._announce(
             "Classifier" if fold is None else f"Classifier for images of fold {fold + 1}", indices
         )
@@ -93,9 +137,7 @@ class Chain(Workspace):
         self._freeze(classifier)
         settings = self.config.classifier
         if settings.recipe != "none":
-            steps = self.data.num_steps(
-                settings.batch_size, None if indices is None else len(indices)
-            )
+            steps = self._classifier_steps(indices)
             model = classifier_stage.trained_classifier(
                 classifier, self.config, settings.epochs * steps
             )
@@ -106,6 +148,17 @@ class Chain(Workspace):
             self._train(model, batches, settings.epochs, steps, folder)
         self._save(folder, model_dir, classifier)
         return classifier
+
+    def _classifier_model_dir(self, fold):
+        return os.path.join(classifier_folder(self.classifier_dir or self.work_dir, fold), "model")
+
+    def _fitted_on(self, fold):
+        """Return the images that the classifier of a fold learns from; None for all."""
+        return None if fold is None else np.flatnonzero(self.folds() != fold)
+
+    def _classifier_steps(self, indices):
+        num_images = None if indices is None else len(indices)
+        return self.data.num_steps("classifier", self.config.classifier.batch_size, num_images)
 
     def train_generator(self):
         """Make sure that there is a generator; most often there is nothing to do."""
@@ -182,7 +235,7 @@ class Chain(Workspace):
         settings = self.config.warmup
         if not settings.epochs:
             return detector_stage.build_detector(self.config, classifier)
-        folder = os.path.join(self.warmup_dir or self.work_dir, "warmup")
+        folder = self._warmup_folder()
         model_dir = os.path.join(folder, "model")
         detector_settings = {name: getattr(self.config.detector, name) for name in WARMUP_SETTINGS}
         before = {
@@ -210,7 +263,7 @@ class Chain(Workspace):
         detector = detector_stage.build_detector(self.config, classifier)
         self._freeze(detector)
         num_found = int(np.isfinite(targets[:, 0]).sum())
-        steps = self.data.num_steps(settings.batch_size, num_found)
+        steps = self.data.num_steps("warmup", settings.batch_size, num_found)
         model = warmup_stage.compiled_warmup(detector, self.config, settings.epochs * steps)
 
         def batches(**position):
@@ -219,6 +272,9 @@ class Chain(Workspace):
         self._train(model, batches, settings.epochs, steps, folder)
         self._save(folder, model_dir, detector)
         return detector
+
+    def _warmup_folder(self):
+        return os.path.join(self.warmup_dir or self.work_dir, "warmup")
 
     def train_detector(self):
         """Train the detector and write the model."""
@@ -237,13 +293,7 @@ class Chain(Workspace):
         self._freeze(detector)
         model = detector_stage.compose(self.config, detector, generator, judges)
         settings = self.config.detector
-        if num_folds:
-            folds = self.folds()
-            # The smallest fold sets how often each has its turn.
-            smallest = int(np.bincount(folds, minlength=num_folds).min())
-            steps = num_folds * self.data.num_steps(settings.batch_size, smallest)
-        else:
-            steps = self.data.num_steps(settings.batch_size)
+        folds = self.folds() if num_folds else None
 
         def batches(indices=None, **position):
             return self.data.batches(settings.batch_size, indices, **position)
@@ -252,6 +302,7 @@ class Chain(Workspace):
             return fold_batches(batches, folds, num_folds, **position)
 
         if settings.epochs:
+            steps = self._detector_steps()
             detector_stage.compile_detector(model, self.config, steps)
             self._train(
                 model,
@@ -266,6 +317,14 @@ class Chain(Workspace):
         # What was trained with classifiers of folds is used with the one of all images.
         model = model.with_classifier(final, settings.look)
         self._save(folder, self.model_dir, model)
+
+    def _detector_steps(self):
+        batch_size, num_folds = self.config.detector.batch_size, self.config.classifier.num_folds
+        if not num_folds:
+            return self.data.num_steps("detector", batch_size)
+        # The smallest fold sets how often each has its turn.
+        smallest = int(np.bincount(self.folds(), minlength=num_folds).min())
+        return num_folds * self.data.num_steps("detector", batch_size, smallest)
 
     def folds(self):
         """Return the fold [N] of each training image."""

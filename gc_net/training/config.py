@@ -112,6 +112,15 @@ class DataConfig(Settings):
     image_size: int = setting(128, low=16)
     resize_size: int = setting(0, low=0)
 
+    def __post_init__(self):
+        super().__post_init__()
+        self.options()
+        if 0 < self.resize_size < self.image_size:
+            raise ValueError(
+                "`resize_size` must be 0, or at least `image_size`: windows of that side are cut "
+                f"out. Received: {self.resize_size} and {self.image_size}"
+            )
+
     def options(self):
         """Return `dataset_options` as a dict; numbers become numbers."""
         options = {}

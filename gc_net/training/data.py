@@ -14,9 +14,9 @@ from gc_net.datasets.transforms import default_resize_size
 AUTO_CACHE_BYTES = 4e9
 
 
-def open_dataset(config):
-    """Open the dataset that a `DataConfig` names."""
-    options = {"data_dir": config.data_dir, **config.options()}
+def open_dataset(config, **more):
+    """Open the dataset that a `DataConfig` names; `more` options come before those it has."""
+    options = {"data_dir": config.data_dir, **config.options(), **more}
     try:
         return datasets.get(config.dataset, **options)
     except TypeError as error:
@@ -43,13 +43,14 @@ class TrainingData:
         self.unreadable = Unreadable(announce=True)
         self.cache = ImageCache(cache_dir, split, self.resize_size) if cache_dir else None
 
-    def num_steps(self, batch_size, num_images=None):
-        """Return the steps of an epoch over all images, or over `num_images` of them."""
-        steps = num_steps(len(self.split) if num_images is None else num_images, batch_size)
+    def num_steps(self, stage, batch_size, num_images=None):
+        """Return the steps of an epoch of `stage` over all images, or over `num_images` of them."""
+        num_images = len(self.split) if num_images is None else num_images
+        steps = num_steps(num_images, batch_size)
         if steps == 0:
             raise DataError(
-                f"There are {num_images or len(self.split)} training images, fewer than one batch "
-                f"of {batch_size}. Lower the batch size."
+                f"The {stage} has {num_images} training images, fewer than one batch of "
+                f"{batch_size}. Lower its batch size."
             )
         return steps
 

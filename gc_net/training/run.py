@@ -174,6 +174,10 @@ def _differences(recorded, given, prefix=""):
         before, now = recorded.get(name), given.get(name)
         if isinstance(before, dict) and isinstance(now, dict):
             found += _differences(before, now, f"{prefix}{name}.")
-        elif before != now:
+        elif before != now and not (name == "data_dir" and _same_folder(before, now)):
             found.append((prefix + name, before, now))
     return found
+
+
+def _same_folder(*paths):
+    return None not in paths and len({os.path.abspath(os.path.expanduser(p)) for p in paths}) == 1

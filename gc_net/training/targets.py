@@ -56,6 +56,17 @@ def find_targets(config, classifier, data, shape, path, write=True):
     return coefficients
 
 
+def check_teacher(config, data, shape):
+    """Raise where the teacher that the settings name has nothing to teach; as `find_targets`."""
+    if config.warmup.teacher != DESCRIPTORS:
+        _teacher(config, data, shape)
+    elif config.warmup.descriptors == "backbone" and config.network.weights == "none":
+        raise RunError(
+            "A backbone without weights describes nothing, and the warm-up needs descriptors. Use "
+            "--warmup_descriptors=classifier, or --warmup_epochs=0."
+        )
+
+
 def described(config, classifier, data, shape):
     """Return the shapes that deep descriptor transforming gives, as `find_targets` does."""
     settings, split = config.warmup, data.split
@@ -159,11 +170,6 @@ def _describer(config, classifier):
     if config.warmup.descriptors == "classifier":
         # The same weights at another image size.
         trunk.set_weights(classifier.trunk.get_weights())
-    elif config.network.weights == "none":
-        raise RunError(
-            "A backbone without weights describes nothing, and the warm-up needs descriptors. Use "
-            "--warmup_descriptors=classifier, or --warmup_epochs=0."
-        )
     else:
         classifier.backbone.load_weights(trunk, weights=config.network.weights)
     return describer(classifier, trunk)

@@ -7,13 +7,16 @@ import os
 import numpy as np
 import pytest
 
+from gc_net.classifier import Classifier
 from gc_net.saving import load_model
 from gc_net.training import chain as chains
 from gc_net.training import loop
 from gc_net.training.callbacks import read_log
 from gc_net.training.chain import Chain
+from gc_net.training.config import NetworkConfig, WarmupConfig
 from gc_net.training.run import RunError
 from gc_net.training.watch import CORLOC
+from gc_net.weights import save_weights_npz
 from tests.training.samples import assert_same_weights, small_config, small_options
 
 CROSS_FITTED = {"num_folds": 2, "mask_fraction": 0.5, "batch_size": 4}
@@ -160,6 +163,67 @@ def test_a_layer_that_does_not_exist_is_refused_before_anything_is_written(tmp_p
     assert load_model(tmp_path / "run" / "classifier" / "model")
 
 
+WRONG = {
+    "classifier batch": ({"classifier": {"batch_size": 27}}, "classifier has 26 .* batch of 27"),
+    "fold's batch": ({"classifier": {"batch_size": 14, "num_folds": 2}}, "classifier has 13 "),
+    "detector batch": ({"detector": {"batch_size": 27}}, "detector has 26 .* batch of 27"),
+    "detector's batch of a fold": (
+        {"classifier": {"num_folds": 2}, "detector": {"batch_size": 14}},
+        "detector has 13 ",
+    ),
+    "generator file": (
+        {"detector": {"generator": "learned", "generator_weights": "missing.npz"}},
+        "missing.npz",
+    ),
+    "warm-up batch": (
+        {"warmup": WarmupConfig(epochs=1, batch_size=27, descriptors="classifier")},
+        "warmup has 26 ",
+    ),
+    "nothing to describe with": ({"warmup": WarmupConfig(epochs=1)}, "describes nothing"),
+    "no teacher": ({"warmup": WarmupConfig(epochs=1, teacher="missing")}, "--warmup_teacher must"),
+    "classes": ({"classifier": {"recipe": "none"}}, r"recipe `none` .* has 3 classes"),
+    "weights file": (
+        {"network": NetworkConfig(backbone="tiny", weights="missing.npz")},
+        "no weights file 'missing.npz'",
+    ),
+}
+
+
+def changed_config(changes):
+    """Return `small_config` with sections replaced, or, where they are dicts, changed."""
+    dicts = {name: value for name, value in changes.items() if isinstance(value, dict)}
+    sections = {name: value for name, value in changes.items() if name not in dicts}
+    return dataclasses.replace(small_config(**dicts), **sections)
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_a_mistake_in_any_stage_shows_before_the_first_and_is_not_recorded(mistake, tmp_path):
+    changes, message = WRONG[mistake]
+    with pytest.raises((RunError, ValueError, OSError), match=message):
+        chains.train(changed_config(changes), small_options(tmp_path))
+    assert not list(tmp_path.glob("**/config.json"))
+    assert not (tmp_path / "classifier").exists()
+
+
+def test_settings_of_stages_that_are_not_asked_for_do_not_matter(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "train", lambda *arguments, **options: None)
+    config = small_config(classifier={"epochs": 1}, detector={"batch_size": 27})
+    chains.train(config, small_options(tmp_path), ["classifier"])
+    assert load_model(tmp_path / "classifier" / "model")
+
+
+def test_a_run_that_is_done_asks_for_its_weights_file_no_more(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "train", lambda *arguments, **options: None)
+    weights = tmp_path / "tiny.npz"
+    save_weights_npz(weights, Classifier("tiny", 3, 32, weights=None))
+    network = NetworkConfig(backbone="tiny", weights=str(weights))
+    config = changed_config({"classifier": {"epochs": 1}, "network": network})
+    options = small_options(tmp_path / "run")
+    chains.train(config, options, ["classifier"])
+    weights.unlink()
+    chains.train(config, options, ["classifier"])
+
+
 def test_training_never_asks_for_boxes(tmp_path):
     from gc_net.datasets.creatures import Creatures
 
@@ -175,8 +239,3 @@ def test_training_never_asks_for_boxes(tmp_path):
     with Chain(short, small_options(tmp_path), dataset=dataset) as chain:
         chain.train()
     assert (tmp_path / "model" / "model.json").exists()
-
-
-def test_imagenet_weights_as_they_are_need_their_classes(tmp_path):
-    with pytest.raises(RunError, match=r"recipe `none` .* has 3 classes"):
-        chains.train(small_config(classifier={"recipe": "none"}), small_options(tmp_path))

@@ -141,6 +141,17 @@ def test_a_setting_that_is_new_or_gone_counts_as_a_difference(tmp_path):
         run.check_config(str(tmp_path), {})
 
 
+def test_the_data_folder_may_be_written_in_another_way(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    photos = tmp_path / "photos"
+    run.check_config(str(tmp_path), {"data": {"data_dir": str(photos)}})
+    for same in (f"{photos}/", "~/photos", os.path.relpath(photos)):
+        run.check_config(str(tmp_path), {"data": {"data_dir": same}})
+    for other in (None, str(tmp_path)):
+        with pytest.raises(RunError, match=r"data\.data_dir: .*photos' there"):
+            run.check_config(str(tmp_path), {"data": {"data_dir": other}})
+
+
 def test_the_record_tells_versions_and_command(tmp_path):
     run.check_config(str(tmp_path), {"a": 1})
     record = run.read_json(str(tmp_path / "config.json"))

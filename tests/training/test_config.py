@@ -52,7 +52,8 @@ def test_an_unknown_setting_is_refused_with_the_known_ones():
         (lambda: ClassifierConfig(mask_fraction=1.5), "at most 1.0. Received: mask_fraction=1.5"),
         (lambda: ClassifierConfig(num_folds=1), "`num_folds` must be 0, or at least 2"),
         (lambda: ClassifierConfig(mask_min_extent=0.9, mask_max_extent=0.5), "must not exceed"),
-        (lambda: DataConfig(dataset_options="num_train").options(), "name=value pairs"),
+        (lambda: DataConfig(dataset_options="num_train"), "name=value pairs"),
+        (lambda: DataConfig(image_size=64, resize_size=63), "at least `image_size`.* 63 and 64"),
     ],
 )
 def test_a_wrong_value_is_refused(make, message):
