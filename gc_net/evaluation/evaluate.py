@@ -107,7 +107,7 @@ def recorded_dataset(info, dataset=None, data_dir=None, dataset_options=None, bo
         dataset: Name of a dataset. If it is None or the recorded one, what is not given here is
             taken from the record.
         data_dir, dataset_options: As in `gc_net.training.config.DataConfig`.
-        boxes: Box file of a folder.
+        boxes: Box file of a folder, instead of one among the options.
     """
     recorded = info.get("config", {}).get("data", {})
     if dataset is None and "dataset" not in recorded:
@@ -119,15 +119,12 @@ def recorded_dataset(info, dataset=None, data_dir=None, dataset_options=None, bo
     options = dataset_options
     if options is None:
         options = recorded.get("dataset_options", "")
-    if boxes is not None:
-        options = ",".join(filter(None, [options, f"boxes={boxes}"]))
-    return open_dataset(
-        DataConfig(
-            dataset=dataset or recorded["dataset"],
-            data_dir=data_dir or recorded.get("data_dir"),
-            dataset_options=options,
-        )
+    config = DataConfig(
+        dataset=dataset or recorded["dataset"],
+        data_dir=data_dir or recorded.get("data_dir"),
+        dataset_options=options,
     )
+    return open_dataset(config, **({} if boxes is None else {"boxes": boxes}))
 
 
 def evaluate(

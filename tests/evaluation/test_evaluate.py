@@ -11,6 +11,7 @@ from gc_net.datasets.base import DataError
 from gc_net.evaluation.evaluate import evaluate, recorded_dataset, run_evaluation
 from gc_net.evaluation.results import read_history
 from gc_net.saving import save_model
+from tests.datasets.samples import write_photos, write_text
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, Masked, set_coefficients, tiny_model
 from tests.evaluation.test_protocols import step_by_step_boxes
 
@@ -209,6 +210,27 @@ class TestErrors:
     def test_a_model_that_does_not_say_what_it_was_trained_on(self):
         with pytest.raises(ValueError, match="Name one"):
             recorded_dataset({})
+
+
+@pytest.mark.parametrize("boxes", ["mine, too.csv", "name=value.csv", "2024"])
+@pytest.mark.parametrize("options", ["", "seed=3,boxes=absent.csv"])
+def test_a_box_file_may_have_any_name_and_comes_before_that_of_the_record(tmp_path, boxes, options):
+    write_photos(tmp_path, {"train/a": 1, "train/b": 1, "val/a": 1, "val/b": 1})
+    if boxes.endswith(".csv"):
+        text = "path,xmin,ymin,xmax,ymax\nval/b/000.png,1,2,3,4\n"
+        write_text(tmp_path / boxes, text)
+    else:
+        text = "<annotation><filename>val/b/000.png</filename><object><name>b</name><bndbox>"
+        text += "<xmin>2</xmin><ymin>3</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object>"
+        write_text(tmp_path / boxes / "one.xml", f"{text}</annotation>")
+    data = {"dataset": "folder", "data_dir": str(tmp_path), "dataset_options": options}
+    dataset = recorded_dataset({"config": {"data": data}}, boxes=boxes)
+    assert dataset.truth("test").boxes.tolist() == [[1, 2, 3, 4]]
+
+
+def test_a_box_file_for_a_dataset_that_takes_none_is_an_error_that_names_it():
+    with pytest.raises(DataError, match=r"'creatures' cannot be opened with .*'boxes': 'a,b.csv'"):
+        recorded_dataset({}, dataset="creatures", boxes="a,b.csv")
 
 
 class TestFiles:
