@@ -83,21 +83,6 @@ def _draw_polygon(image, points_rel, color, width):
     cv2.polylines(image, [fixed[:, None]], True, color, width, cv2.LINE_AA, _SHIFT)
 
 
-def mask_overlay(image, mask, color=BLUE, opacity=0.5):
-    """Tint an image where a mask is.
-
-    Args:
-        image: uint8 [H, W, 3].
-        mask: [H, W] or [H, W, 1], from 0 to 1.
-    """
-    image = _checked(image)
-    mask = np.asarray(mask, np.float32).reshape(np.shape(mask)[:2])
-    if mask.shape != image.shape[:2]:
-        raise ValueError(f"The mask is {mask.shape}, the image {image.shape[:2]}.")
-    share = opacity * mask[..., None]
-    return to_uint8(image * (1 - share) + np.float32(color) * share)
-
-
 def mask_image(mask):
     """Return a mask [H, W] or [H, W, 1], from 0 to 1, as a grey image."""
     grey = to_uint8(255 * np.asarray(mask, np.float32).reshape(np.shape(mask)[:2]))

@@ -108,16 +108,6 @@ def angle_error(angle_a, angle_b):
     return np.minimum(difference, np.pi - difference)
 
 
-def max_box_acc_v2(hits):
-    """Return MaxBoxAccV2: the accuracy at the best threshold of each IoU level, averaged.
-
-    Args:
-        hits: bool [L, N, T]: at IoU level l, whether image n is right with threshold t of its heat
-            map. T is 1 for methods without a threshold.
-    """
-    return float(np.mean(np.asarray(hits, np.float64).mean(axis=1).max(axis=-1)))
-
-
 def bootstrap_interval(values, num_resamples=1000, seed=0, confidence=0.95):
     """Return the percentile bootstrap interval of the mean, by resampling images.
 

@@ -133,15 +133,6 @@ class TestAngles:
         np.testing.assert_allclose(metrics.angle_error(one, other), 0, atol=1e-12)
 
 
-class TestMaxBoxAccV2:
-    def test_takes_the_best_threshold_of_each_iou_level(self):
-        hits = np.zeros((3, 4, 2), bool)
-        hits[0, :, 1] = True  # all four at IoU 0.3 with the second threshold
-        hits[1, :2, 0] = True  # two at 0.5 with the first
-        hits[2, 0, 1] = True  # one at 0.7
-        assert metrics.max_box_acc_v2(hits) == pytest.approx((1 + 0.5 + 0.25) / 3)
-
-
 class TestBootstrap:
     def test_agrees_with_the_normal_interval_of_a_large_sample(self):
         values = np.random.default_rng(6).random(4000) < 0.3
