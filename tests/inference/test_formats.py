@@ -2,6 +2,7 @@ import dataclasses
 import json
 import math
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -192,11 +193,25 @@ def test_writing_again_leaves_nothing_of_before(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", formats.FORMATS.names)
-def test_no_results_make_a_valid_file(name, tmp_path):
-    path = write(name, tmp_path, {})
-    if name in ("coco", "label_studio"):
-        with open(path, encoding="utf-8") as file:
-            json.load(file)
+def test_no_results_are_written_as_none(name, tmp_path):
+    path = Path(write(name, tmp_path, {}))
+    if name == "coco":
+        content = COCO(path)
+        assert content.getImgIds() == [] and content.getAnnIds() == []
+        names = [category["name"] for category in content.loadCats(content.getCatIds())]
+        assert names == list(CLASS_NAMES)
+    elif name == "label_studio":
+        assert json.loads(path.read_text("utf-8")) == []
+    elif name == "csv":
+        # The header is there, which our reader insists on.
+        assert len(path.read_text("utf-8").splitlines()) == 1
+        assert read_boxes(path) == []
+    else:
+        assert path.is_dir() and list(path.iterdir()) == []
+        classes = tmp_path / "classes.txt"
+        assert classes.exists() == name.startswith("yolo")
+        if classes.exists():
+            assert classes.read_text("utf-8").splitlines() == list(CLASS_NAMES)
 
 
 @pytest.mark.parametrize("name", ["voc", "yolo", "yolo_obb"])
