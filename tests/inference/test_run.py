@@ -10,8 +10,10 @@ import pytest
 
 from gc_net.datasets.annotations import read_boxes
 from gc_net.datasets.base import DataError
+from gc_net.datasets.folder import Folder
 from gc_net.datasets.images import read_image
 from gc_net.drawing import BLUE, GAP
+from gc_net.inference import formats
 from gc_net.inference import localizer as localizer_module
 from gc_net.inference.find import find_images
 from gc_net.inference.localizer import load
@@ -180,6 +182,34 @@ def test_a_preview_shows_the_box_where_it_lies():
         blue = np.argwhere((picture == BLUE).all(axis=-1))  # rows of (y, x)
         assert blue.min(axis=0) * pixels == pytest.approx((60, 100), abs=6)
         assert blue.max(axis=0) * pixels == pytest.approx((160, 300), abs=6)
+
+
+@pytest.mark.parametrize("label_format", ["coco", "voc", "csv"])
+def test_label_files_are_true_boxes_of_a_folder_once_their_classes_are(label_format, tmp_path):
+    (tmp_path / "out").mkdir()
+    for name in ("train/cat/0", "train/dog/0", "val/cat/1", "val/dog/2"):
+        write(tmp_path / "data" / f"{name}.png", noise(100, 200, len(name)))
+    corners = ((10.0, 20.0), (60.0, 20.0), (60.0, 80.0), (10.0, 80.0))
+
+    def truth(**class_of):
+        results = [
+            (
+                f"val/{folder}/{number}.png",
+                Prediction(
+                    (100, 200), "rectangle", (), (10.0, 20.0, 60.0, 80.0), corners, None,
+                    (ClassScore(("cat", "dog").index(class_of[folder]), class_of[folder], 0.9),),
+                ),
+            )
+            for folder, number in (("cat", 1), ("dog", 2))
+        ]  # fmt: skip
+        path = formats.get(label_format).write(str(tmp_path / "out"), results, ("cat", "dog"))
+        return Folder(tmp_path / "data", boxes=path).truth("test")
+
+    assert truth(cat="cat", dog="dog").boxes.tolist() == [[10, 20, 60, 80]] * 2
+    with pytest.raises(
+        DataError, match=r"the label 'cat' of '.*2.png'.*folder, 'dog'\. Correct the"
+    ):
+        truth(cat="cat", dog="cat")
 
 
 def test_images_are_found_by_pattern_list_and_name(photos, tmp_path):
