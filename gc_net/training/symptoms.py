@@ -45,6 +45,10 @@ CROSS_FITTING = (
     "the classifier)"
 )
 RANDOM_MASKS = "train the classifier with random masks (its --mask_fraction=0.5)"
+STEADIER_EDGE = (
+    "Lower {learning_rate}; take --preset=paper if it is reference, which moves ε ten times as "
+    "fast; or --generator=learned, which has no ε."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -215,7 +219,6 @@ def background_recognised(course):
 
 def wide_edge(course):
     """ε explodes: the mask no longer hides anything."""
-    setup = course.setup
     epsilon = course.now.get("epsilon")
     if epsilon is None or not WIDE_EPSILON < epsilon < math.inf:
         return None
@@ -223,14 +226,12 @@ def wide_edge(course):
         "wide_edge",
         f"The mask's edge is washed out: ε is {_number(epsilon)} (0.1 at first), so that the "
         "object shows in the background image too.",
-        f"Lower {setup.flag('learning_rate')} ; take --preset=paper if it is reference, "
-        "which moves ε ten times as fast; or --generator=learned, which has no ε.",
+        STEADIER_EDGE.format(learning_rate=course.setup.flag("learning_rate")),
     )
 
 
 def narrow_edge(course):
     """ε vanishes: the mask is a step, which passes no gradient."""
-    setup = course.setup
     epsilon = course.now.get("epsilon")
     if epsilon is None or not epsilon < NARROW_EPSILON:
         return None
@@ -238,8 +239,7 @@ def narrow_edge(course):
         "narrow_edge",
         f"The mask's edge is a step: ε is {_number(epsilon)} (0.1 at first), and hardly any "
         "gradient reaches the shape.",
-        f"Lower {setup.flag('learning_rate')} ; take --preset=paper if it is reference, "
-        "which moves ε ten times as fast; or --generator=learned, which has no ε.",
+        STEADIER_EDGE.format(learning_rate=course.setup.flag("learning_rate")),
     )
 
 

@@ -81,6 +81,7 @@ def test_each_mode_is_recognised_alone_and_advises(mode, change, advice):
     (finding,) = diagnose(Course(history, setup=SETUP))
     assert finding.mode == mode
     assert advice in finding.advice
+    assert not re.search(r"\s[;,.]", finding.advice)
     assert re.search(r"\d|nan|inf", finding.seen), "what was seen comes with its numbers"
 
 
