@@ -41,6 +41,7 @@ def save_model(folder, model, class_names, info=None, dtype="float32"):
     """
     import keras
 
+    folder = os.path.expanduser(folder)
     os.makedirs(folder, exist_ok=True)
     save_weights_npz(os.path.join(folder, WEIGHTS_FILE), model, dtype=dtype)
     record = {
@@ -69,6 +70,7 @@ def load_model(folder):
     import gc_net.generators.model
     import gc_net.model
 
+    folder = os.path.expanduser(folder)
     path = os.path.join(folder, MODEL_FILE)
     try:
         with open(path, encoding="utf-8") as file:

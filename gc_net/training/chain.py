@@ -58,9 +58,10 @@ class Chain(Workspace):
             if stage not in STAGES:
                 raise ValueError(f"Unknown stage {stage!r}. Known ones: {', '.join(STAGES)}.")
         self.check_settings(stages)
-        for stage in STAGES:
-            if stage in stages:
-                getattr(self, f"train_{stage}")()
+        with self.data.readable():
+            for stage in STAGES:
+                if stage in stages:
+                    getattr(self, f"train_{stage}")()
         return self.model_dir
 
     def check_settings(self, stages=STAGES):
@@ -312,6 +313,8 @@ class Chain(Workspace):
                 folder,
                 pictures=watch.some_pictures(self.data) if self.options.tensorboard else None,
                 health=True,
+                # A spread is that within a batch, and a single image has none.
+                watch_spread=devices.replica_batch_size(settings.batch_size) > 1,
                 epoch_logs=self._corloc_log(model),
             )
         # What was trained with classifiers of folds is used with the one of all images.

@@ -1,7 +1,10 @@
 """What a run trains on: a split of images and labels, and batches of it. Boxes are not here."""
 
+import contextlib
 import hashlib
 import os
+
+import tensorflow as tf
 
 from gc_net import datasets
 from gc_net.datasets.base import DataError
@@ -53,6 +56,20 @@ class TrainingData:
                 f"{batch_size}. Lower its batch size."
             )
         return steps
+
+    @contextlib.contextmanager
+    def readable(self):
+        """Say in plain words, within the `with` block, where not a single image can be read."""
+        try:
+            yield
+        except tf.errors.OpError:
+            # An error of the loader's threads arrives wrapped in one of TensorFlow's.
+            if len(self.unreadable) < len(self.split):
+                raise
+            raise DataError(
+                f"None of the {len(self.split)} training images in {self.split.root} can be read.\n"
+                f"{self.unreadable.summary()}"
+            ) from None
 
     def batches(self, batch_size, indices=None, **position):
         """Return the batches of (the rest of) an epoch, see `pipeline.training_batches`."""

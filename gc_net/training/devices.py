@@ -58,6 +58,11 @@ def check_batch_size(name, batch_size):
         )
 
 
+def replica_batch_size(batch_size):
+    """Return how many of a batch's images each device has."""
+    return batch_size // tf.distribute.get_strategy().num_replicas_in_sync
+
+
 def check_agreement(name, value):
     """Raise where workers read different values of `name` from what should be one work_dir."""
     strategy = tf.distribute.get_strategy()

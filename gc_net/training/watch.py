@@ -14,7 +14,7 @@ CORLOC = "test_corloc (not used for any choice)"
 NUM_PICTURES = 8
 
 
-def stage_callbacks(folder, tensorboard=True, pictures=None, health=False):
+def stage_callbacks(folder, tensorboard=True, pictures=None, health=False, watch_spread=True):
     """Return the callbacks of one stage; on all workers but the chief, those without output.
 
     Args:
@@ -22,6 +22,7 @@ def stage_callbacks(folder, tensorboard=True, pictures=None, health=False):
         tensorboard: Whether to write event files.
         pictures: [N, S, S, 3] images that a `GCNet`'s masks are drawn for.
         health: Whether to watch for a detector's failure modes.
+        watch_spread: Whether shapes that are all the same are one of them, see `HealthCheck`.
     """
     callbacks = []
     if is_chief():
@@ -33,7 +34,8 @@ def stage_callbacks(folder, tensorboard=True, pictures=None, health=False):
                 Scalars(events) if pictures is None else ImageSummaries(events, pictures)
             )
     if health:
-        callbacks.append(HealthCheck(report=print if is_chief() else lambda message: None))
+        report = print if is_chief() else lambda message: None
+        callbacks.append(HealthCheck(report=report, watch_spread=watch_spread))
     return callbacks
 
 

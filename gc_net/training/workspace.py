@@ -56,11 +56,11 @@ class Workspace:
     """
 
     def __init__(self, config, options, dataset=None, classifier_dir=None, warmup_dir=None):
-        self.classifier_dir = classifier_dir
-        self.warmup_dir = warmup_dir
+        self.classifier_dir = classifier_dir and os.path.expanduser(classifier_dir)
+        self.warmup_dir = warmup_dir and os.path.expanduser(warmup_dir)
         self.classifier_seed = config.seed
         if classifier_dir is not None:
-            record = trained_with(classifier_dir)
+            record = trained_with(self.classifier_dir)
             self.classifier_seed = record["seed"]
             settings = ClassifierConfig.from_dict(record["classifier"])
             config = dataclasses.replace(config, classifier=settings)

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from gc_net.classifier import Classifier
-from gc_net.saving import load_model
+from gc_net.datasets.base import DataError
+from gc_net.saving import load_model, save_model
 from gc_net.training import chain as chains
-from gc_net.training import loop
-from gc_net.training.callbacks import read_log
+from gc_net.training import loop, run
+from gc_net.training.callbacks import HealthCheck, read_log
 from gc_net.training.chain import Chain
-from gc_net.training.config import NetworkConfig, WarmupConfig
+from gc_net.training.config import DataConfig, NetworkConfig, WarmupConfig
 from gc_net.training.run import RunError
 from gc_net.training.watch import CORLOC
 from gc_net.weights import save_weights_npz
@@ -151,15 +152,15 @@ def test_a_folder_without_a_classifier_is_refused(tmp_path):
 
 
 def test_a_layer_that_does_not_exist_is_refused_before_anything_is_written(tmp_path):
-    def run(train_from):
+    def train(train_from):
         network = dataclasses.replace(small_config().network, train_from=train_from)
         settings = dataclasses.replace(small_config(), network=network)
         chains.train(settings, small_options(tmp_path / "run"), ["classifier"])
 
     with pytest.raises(RunError, match=r"--train_from .*begins with 'block9'. Its layers: .*conv"):
-        run("block9")
+        train("block9")
     assert not (tmp_path / "run").exists()
-    run("conv2")
+    train("conv2")
     assert load_model(tmp_path / "run" / "classifier" / "model")
 
 
@@ -222,6 +223,47 @@ def test_a_run_that_is_done_asks_for_its_weights_file_no_more(tmp_path, monkeypa
     chains.train(config, options, ["classifier"])
     weights.unlink()
     chains.train(config, options, ["classifier"])
+
+
+@pytest.mark.parametrize("batch_size, watched", [(1, False), (2, True)])
+def test_a_spread_over_batches_of_one_image_is_not_watched(
+    batch_size, watched, tmp_path, monkeypatch
+):
+    stages = []
+    monkeypatch.setattr(loop, "train", lambda *_, callbacks, **options: stages.append(callbacks))
+    chains.train(small_config(detector={"batch_size": batch_size}), small_options(tmp_path))
+    (health,) = (callback for callback in stages[-1] if isinstance(callback, HealthCheck))
+    assert health.watch_spread == watched
+
+
+def test_images_none_of_which_can_be_read_are_named(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(5):
+            (tmp_path / "photos" / name / f"{number}.jpg").write_bytes(b"no picture")
+    data = DataConfig(dataset="folder", data_dir=str(tmp_path / "photos"), image_size=32)
+    config = changed_config({"classifier": {"batch_size": 2}, "data": data})
+    with pytest.raises(DataError, match=r"None of the 8 training images .* read\.\n8 unreadable"):
+        chains.train(config, small_options(tmp_path / "run"), ["classifier"])
+
+
+def test_a_model_may_lie_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    save_model("~/run/model", Classifier("tiny", 3, 32, weights=None), "abc")
+    assert (tmp_path / "run" / "model" / "model.json").exists()
+    assert load_model("~/run/model").class_names == ("a", "b", "c")
+
+
+def test_a_classifier_and_a_warmup_may_lie_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run.check_config(str(tmp_path / "run" / "classifier"), small_config().to_dict())
+    options = small_options("~/other")
+    chain = Chain(small_config(), options, classifier_dir="~/run", warmup_dir="~/run")
+    assert (chain.work_dir, chain.classifier_dir, chain.warmup_dir) == (
+        str(tmp_path / "other"),
+        str(tmp_path / "run"),
+        str(tmp_path / "run"),
+    )
 
 
 def test_training_never_asks_for_boxes(tmp_path):
