@@ -15,6 +15,7 @@ from absl import app, flags
 from gc_net.backbones import BACKBONES
 from gc_net.benchmarks import BENCHMARKS
 from gc_net.datasets import DATASETS
+from tools import path_flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("what", None, BENCHMARKS.names, "What to measure.", required=True)
@@ -33,14 +34,14 @@ SETTINGS = (
     _define(flags.DEFINE_integer, "batch_size", "Images a batch.", lower_bound=1),
     _define(flags.DEFINE_enum, "backbone", BACKBONES.names, "Of an untrained model."),
     _define(flags.DEFINE_integer, "image_size", "Of an untrained model.", lower_bound=16),
-    _define(flags.DEFINE_string, "model", "Folder of a model, in place of an untrained one."),
-    _define(flags.DEFINE_string, "images", "Folder, pattern or .txt list; generated if not set."),
+    _define(path_flags.define, "model", "Folder of a model, in place of an untrained one."),
+    _define(path_flags.define, "images", "Folder, pattern or .txt list; generated if not set."),
     _define(flags.DEFINE_integer, "num_images", "How many images to use.", lower_bound=1),
     _define(flags.DEFINE_enum, "dataset", DATASETS.names, "Kind of dataset."),
-    _define(flags.DEFINE_string, "data_dir", "Folder of the dataset."),
+    _define(path_flags.define, "data_dir", "Folder of the dataset."),
     _define(flags.DEFINE_list, "sizes", "Numbers of images to measure with."),
     _define(flags.DEFINE_list, "stages", "Which stages to measure the size of."),
-    _define(flags.DEFINE_string, "plot", "File to draw the result to."),
+    _define(path_flags.define, "plot", "File to draw the result to."),
 )
 WHOLE_NUMBERS = ("image_sizes", "sizes")
 

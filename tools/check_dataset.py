@@ -13,15 +13,16 @@ import sys
 from absl import app, flags
 
 from gc_net.datasets import DATASETS
+from tools import path_flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("dataset", "folder", DATASETS.names, "Kind of dataset.")
-flags.DEFINE_string("data_dir", None, "Folder of the dataset; the creatures have none.")
-flags.DEFINE_string("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
+path_flags.define("data_dir", None, "Folder of the dataset; the creatures have none.")
+path_flags.define("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
 flags.DEFINE_integer("seed", 0, "Seed that splits a folder without a val folder.", lower_bound=0)
 flags.DEFINE_bool("all_classes", False, "Print the number of images of every class.")
 flags.DEFINE_integer("examples", 5, "Files to print of each kind of problem.", lower_bound=1)
-flags.DEFINE_string("json", None, "File to write the whole report to, with every file it names.")
+path_flags.define("json", None, "File to write the whole report to, with every file it names.")
 flags.DEFINE_integer("workers", None, "Threads; as many as processors if not given.", lower_bound=1)
 
 

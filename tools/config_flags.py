@@ -17,6 +17,7 @@ from gc_net.training.config import (
     is_section,
     plain_type,
 )
+from tools import path_flags
 
 SECTIONS = {
     "data": DataConfig,
@@ -52,7 +53,8 @@ def define(settings, prefix="", skip=(), defaults=None):
             make = flags.DEFINE_integer if kind is int else flags.DEFINE_float
             make(name, default, text, lower_bound=allowed["low"] if allowed else None)
         else:
-            flags.DEFINE_string(name, default, text)
+            # Most of them name files, and `~` begins nothing else.
+            path_flags.define(name, default, text)
 
 
 def read(settings, prefix="", **fixed):
@@ -103,7 +105,6 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
         config, options = read_stages(*sections, own=own)
     except ValueError as error:
         raise app.UsageError(str(error)) from None
-    from gc_net.datasets.base import DataError
     from gc_net.training.chain import Chain
     from gc_net.training.run import RunError
 
@@ -114,5 +115,5 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
             from gc_net.evaluation.evaluate import evaluate_run
 
             evaluate_run(model_dir, chain.dataset, chain.cache_dir)
-    except (RunError, DataError) as error:
+    except (RunError, ValueError, OSError) as error:
         sys.exit(f"Error: {error}")

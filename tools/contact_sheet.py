@@ -9,12 +9,13 @@ import sys
 from absl import app, flags
 
 from gc_net.datasets import DATASETS
+from tools import path_flags
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_enum("dataset", "creatures", list(DATASETS), "Which dataset.")
-flags.DEFINE_string("data_dir", None, "Where its files are; the creatures have none.")
-flags.DEFINE_string("output", "sheet.png", "Image file to write: .png or .jpg.")
+path_flags.define("data_dir", None, "Where its files are; the creatures have none.")
+path_flags.define("output", "sheet.png", "Image file to write: .png or .jpg.")
 flags.DEFINE_enum("split", "test", ["train", "test"], "Which part of the dataset.")
 flags.DEFINE_integer("count", 20, "How many images, the classes in turn.", lower_bound=1)
 flags.DEFINE_integer("columns", 5, "How many in a row.", lower_bound=1)
@@ -27,7 +28,6 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     from gc_net import datasets
-    from gc_net.datasets.base import DataError, ImageError
     from gc_net.datasets.sheet import save_sheet
 
     try:
@@ -40,7 +40,7 @@ def main(argv):
             columns=FLAGS.columns,
             cell=FLAGS.cell,
         )
-    except (DataError, ImageError) as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"{FLAGS.dataset}: {error}")
     print(f"Wrote {count} images to {FLAGS.output}.")
 

@@ -20,11 +20,12 @@ import sys
 from absl import app, flags
 
 from gc_net.backbones import BACKBONES
+from tools import path_flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("backbone", None, BACKBONES.names, "Network the weights belong to.")
-flags.DEFINE_string("source", None, "The .pth file, or an .npz dump of its state dict.")
-flags.DEFINE_string("output", None, "The .npz file to write.")
+path_flags.define("source", None, "The .pth file, or an .npz dump of its state dict.")
+path_flags.define("output", None, "The .npz file to write.")
 flags.DEFINE_enum("dtype", "float16", ["float16", "float32"], "Precision of what is written.")
 flags.mark_flags_as_required(["backbone", "source", "output"])
 

@@ -5,6 +5,7 @@ import functools
 from absl import flags
 
 from gc_net.datasets import DATASETS
+from tools import path_flags
 
 _NAMES = ("dataset", "data_dir", "dataset_options", "boxes")
 
@@ -14,13 +15,11 @@ def define(split):
     flags.DEFINE_enum(
         "dataset", None, DATASETS.names, "Kind of dataset; the one it was trained on if not set."
     )
-    flags.DEFINE_string(
+    path_flags.define(
         "data_dir", None, "Folder of the dataset; where it was in training if not set."
     )
     flags.DEFINE_string("dataset_options", None, "More of the dataset's settings, as in training.")
-    flags.DEFINE_string(
-        "boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs."
-    )
+    path_flags.define("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
     flags.DEFINE_enum("split", split, ["train", "test"], "Which part of the dataset.")
 
 

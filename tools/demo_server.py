@@ -9,8 +9,10 @@ import sys
 
 from absl import app, flags
 
+from tools import path_flags
+
 FLAGS = flags.FLAGS
-flags.DEFINE_string("model", None, "Folder of the model, or of the run it is in.", required=True)
+path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
 flags.DEFINE_string("name", "model", "Name to serve it under.")
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; by default this machine only.")
 flags.DEFINE_integer("port", 8600, "Port to listen on.", lower_bound=0, upper_bound=65535)

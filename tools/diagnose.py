@@ -19,16 +19,16 @@ import sys
 
 from absl import app, flags
 
-from tools import data_flags
+from tools import data_flags, path_flags
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model", None, "Folder of the model, e.g. runs/mine/model.", required=True)
+path_flags.define("model", None, "Folder of the model, e.g. runs/mine/model.", required=True)
 data_flags.define(split="train")
 flags.adopt_module_key_flags(data_flags)
 flags.DEFINE_bool("landscape", False, "Also show the losses at masks of known boxes; reads boxes.")
 flags.DEFINE_bool("look", False, "Show how well several second looks do, and nothing else.")
-flags.DEFINE_string(
+path_flags.define(
     "classifiers",
     None,
     "With --look, a run trained with --classifier_num_folds: each training image is judged by the "

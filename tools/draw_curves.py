@@ -5,10 +5,12 @@ python -m tools.draw_curves --run=runs/mine --output=curves.png
 
 import sys
 
-from absl import app, flags
+from absl import app
 
-RUN = flags.DEFINE_string("run", None, "Folder of the run (its work_dir).", required=True)
-OUTPUT = flags.DEFINE_string("output", "curves.png", "Picture to write: .png, .jpg or .pdf.")
+from tools import path_flags
+
+RUN = path_flags.define("run", None, "Folder of the run (its work_dir).", required=True)
+OUTPUT = path_flags.define("output", "curves.png", "Picture to write: .png, .jpg or .pdf.")
 
 
 def main(argv):

@@ -9,7 +9,9 @@ import os
 
 from absl import app, flags
 
-OUTPUT = flags.DEFINE_string("output", "docs/images", "Folder to write to.")
+from tools import path_flags
+
+OUTPUT = path_flags.define("output", "docs/images", "Folder to write to.")
 IMAGE_SIZE = flags.DEFINE_integer("image_size", 160, "Side of each mask, in pixels.", lower_bound=8)
 
 

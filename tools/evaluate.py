@@ -12,14 +12,14 @@ from absl import app, flags
 
 from gc_net.evaluation.baselines import BASELINES
 from gc_net.evaluation.protocols import PROTOCOLS
-from tools import data_flags, look_flag
+from tools import data_flags, look_flag, path_flags
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model", None, "Folder of the model, e.g. runs/mine/model.", required=True)
+path_flags.define("model", None, "Folder of the model, e.g. runs/mine/model.", required=True)
 data_flags.define(split="test")
 flags.adopt_module_key_flags(data_flags)
-flags.DEFINE_string(
+path_flags.define(
     "output",
     None,
     "Folder to write to; if not set, `evaluation` beside a folder called `model`, in any other.",
@@ -39,7 +39,7 @@ flags.DEFINE_integer(
 )
 look_flag.define()
 flags.adopt_module_key_flags(look_flag)
-flags.DEFINE_string("cache_dir", None, "Folder to keep decoded images in.")
+path_flags.define("cache_dir", None, "Folder to keep decoded images in.")
 flags.DEFINE_bool("score_maps", False, "Also write score maps for clovaai/wsolevaluation.")
 flags.DEFINE_bool("report", True, "Write report.html.")
 

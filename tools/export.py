@@ -15,11 +15,11 @@ import sys
 from absl import app, flags
 
 from gc_net.export import EXPORTS
-from tools import look_flag
+from tools import look_flag, path_flags
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("model", None, "Folder of the model, or of the run it is in.", required=True)
-flags.DEFINE_string("output", None, "Folder of the model's versions.", required=True)
+path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
+path_flags.define("output", None, "Folder of the model's versions.", required=True)
 flags.DEFINE_enum("format", "saved_model", EXPORTS.names, "What to write.")
 flags.DEFINE_integer(
     "export_version", None, "Number of the version; the next one if not set.", lower_bound=1
@@ -30,7 +30,7 @@ flags.adopt_module_key_flags(look_flag)
 flags.DEFINE_integer(
     "top_k", 5, "Number of classes a SavedModel returns; 0 for all.", lower_bound=0
 )
-flags.DEFINE_string(
+path_flags.define(
     "calibration_images", None, "Images for TFLite's int8: folder, pattern or .txt list."
 )
 flags.DEFINE_integer("num_calibration", 100, "How many of them to use.", lower_bound=1)

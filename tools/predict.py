@@ -14,12 +14,12 @@ import sys
 from absl import app, flags
 
 from gc_net.inference.formats import FORMATS
-from tools import look_flag
+from tools import look_flag, path_flags
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("model", None, "Folder of the model, or of the run it is in.", required=True)
-flags.DEFINE_string("images", None, "Folder, image, pattern or .txt list.", required=True)
-flags.DEFINE_string("output", None, "Folder to write to.", required=True)
+path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
+path_flags.define("images", None, "Folder, image, pattern or .txt list.", required=True)
+path_flags.define("output", None, "Folder to write to.", required=True)
 flags.DEFINE_enum("format", "coco", FORMATS.names, "Kind of label files.")
 flags.DEFINE_integer("batch_size", 32, "Images that go through the model at once.", lower_bound=1)
 flags.DEFINE_bool("confidence", True, "Judge each localization; takes about twice as long.")

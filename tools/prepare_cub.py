@@ -11,10 +11,12 @@ import sys
 
 from absl import app, flags
 
+from tools import path_flags
+
 FLAGS = flags.FLAGS
-flags.DEFINE_string("data_dir", None, "An unpacked copy: the CUB_200_2011 folder or its parent.")
-flags.DEFINE_string("archive", None, "CUB_200_2011.tgz, to be checked and unpacked.")
-flags.DEFINE_string("output", None, "Folder to unpack into; if not given, nothing is unpacked.")
+path_flags.define("data_dir", None, "An unpacked copy: the CUB_200_2011 folder or its parent.")
+path_flags.define("archive", None, "CUB_200_2011.tgz, to be checked and unpacked.")
+path_flags.define("output", None, "Folder to unpack into; if not given, nothing is unpacked.")
 
 
 def main(argv):

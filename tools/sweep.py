@@ -48,7 +48,7 @@ def main(argv):
             form = "methods"
         evaluation = {"protocol": FLAGS.protocol, "limit": FLAGS.limit}
         print(run_sweep(config, options, variants, seeds, form, **evaluation))
-    except (ValueError, RunError) as error:
+    except (RunError, ValueError, OSError) as error:
         sys.exit(f"Error: {error}")
     print(f"\nWritten to {options.work_dir}.")
 

@@ -10,16 +10,14 @@ differ in the last stage only.
 
 from absl import app, flags
 
-from tools import config_flags
+from tools import config_flags, path_flags
 
 config_flags.define_stages("warmup", "detector", own="detector")
 flags.adopt_module_key_flags(config_flags)
-flags.DEFINE_string(
+path_flags.define(
     "classifier_dir", None, "The run whose classifier to use, where it is not in work_dir."
 )
-flags.DEFINE_string(
-    "warmup_dir", None, "The run whose warm-up to use, where it is not in work_dir."
-)
+path_flags.define("warmup_dir", None, "The run whose warm-up to use, where it is not in work_dir.")
 flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
 
 

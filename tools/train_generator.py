@@ -12,11 +12,11 @@ import sys
 from absl import app, flags
 
 from gc_net.training.config import GeneratorConfig
-from tools import config_flags
+from tools import config_flags, path_flags
 
 config_flags.define(GeneratorConfig)
 flags.adopt_module_key_flags(config_flags)
-flags.DEFINE_string("output", "runs/generators", "Folder to write to.")
+path_flags.define("output", "runs/generators", "Folder to write to.")
 
 
 def main(argv):
@@ -27,7 +27,7 @@ def main(argv):
 
     try:
         measured = make_generator(config_flags.read(GeneratorConfig), flags.FLAGS.output)
-    except RunError as error:
+    except (RunError, ValueError, OSError) as error:
         sys.exit(f"Error: {error}")
     for group, values in measured.items():
         print(f"{group:14} {values['mean_iou']:.4f}  ({values['num_samples']} shapes)")

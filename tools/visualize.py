@@ -11,7 +11,7 @@ import sys
 from absl import app, flags
 
 from gc_net.evaluation.visualize import FIGURES
-from tools import data_flags
+from tools import data_flags, path_flags
 
 FLAGS = flags.FLAGS
 
@@ -27,7 +27,7 @@ flags.DEFINE_multi_string(
     "Folder of a model, or name=folder. May be given several times.",
     required=True,
 )
-flags.DEFINE_string("output", "figure.png", "File to write: .png, .jpg or .pdf.")
+path_flags.define("output", "figure.png", "File to write: .png, .jpg or .pdf.")
 data_flags.define(split="test")
 flags.adopt_module_key_flags(data_flags)
 flags.DEFINE_integer("count", 8, "How many images; for `objects`, of each kind.", lower_bound=1)
@@ -53,7 +53,7 @@ def main(argv):
             dots_per_inch=FLAGS.dpi,
             **{name: FLAGS[name].value for name in options},
         )
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"{', '.join(FLAGS.model)}: {error}")
     print(f"Written to {FLAGS.output}.")
 

@@ -122,6 +122,13 @@ def test_an_unreadable_image_and_a_missing_folder_are_named_without_a_traceback(
         assert "Traceback" not in result.stderr
 
 
+def test_the_tool_refuses_a_name_that_is_no_pictures_without_a_traceback(tmp_path):
+    command = [sys.executable, "-m", "tools.contact_sheet", f"--output={tmp_path / 'sheet.tar'}"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1 and "ends in .png" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
 def test_the_tool_writes_a_sheet_of_the_default_dataset(tmp_path):
     path = tmp_path / "sheet.jpg"
     command = [sys.executable, "-m", "tools.contact_sheet", f"--output={path}", "--count=3"]

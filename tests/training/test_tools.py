@@ -1,12 +1,25 @@
 """The training tools as a user calls them."""
 
+import dataclasses
+import os
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
 
 from gc_net.training.callbacks import read_log
-from tests.training.samples import FLAGS, read_weights, run_tool
+from gc_net.training.config import STAGES
+from tests.training.samples import (
+    FLAGS,
+    ROOT,
+    read_weights,
+    run_tool,
+    small_config,
+    small_options,
+)
+from tools import config_flags
 
 TOOLS = ("train", "train_classifier", "train_generator", "train_detector")
 
@@ -28,6 +41,76 @@ def test_a_wrong_setting_is_refused_in_one_line_before_tensorflow_is_there():
     assert process.returncode != 0
     assert "`num_folds` must be 0, or at least 2" in process.stderr + process.stdout
     assert "Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        ("--dataset_options=oops", "name=value pairs"),
+        ("--resize_size=16", "at least `image_size`"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_without_a_traceback(flag, message):
+    process = run_tool("train", *FLAGS, flag)
+    assert process.returncode != 0
+    assert message in process.stderr + process.stdout
+    assert "Traceback" not in process.stderr
+
+
+@pytest.mark.parametrize(
+    "section, changes, message",
+    [
+        ("data", {"dataset": "folder", "dataset_options": "test_fraction=2"}, "test_fraction must"),
+        ("data", {"dataset": "folder", "data_dir": "missing"}, "does not exist"),
+        ("network", {"weights": "missing.npz"}, "no weights file"),
+    ],
+)
+def test_a_mistake_that_only_the_run_finds_ends_in_one_line(
+    section, changes, message, tmp_path, monkeypatch
+):
+    config = small_config()
+    if changes.get("dataset") == "folder":
+        changes = {"dataset_options": "", "data_dir": str(tmp_path), **changes}
+    part = dataclasses.replace(getattr(config, section), **changes)
+    config = dataclasses.replace(config, **{section: part})
+    options = small_options(tmp_path / "run")
+    monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: (config, options))
+    with pytest.raises(SystemExit, match=f"^Error: .*{message}"):
+        config_flags.run_stages(["train"], STAGES, stages=STAGES)
+
+
+PATHS = """
+import importlib, os, pkgutil, sys
+from absl import flags
+import tools
+own = set(flags.FLAGS)
+paths = {"archive", "boxes", "cache_dir", "calibration_images", "classifier_dir", "classifiers",
+         "data_dir", "images", "json", "model", "output", "plot", "run", "source", "warmup_dir",
+         "warmup_teacher", "weights", "work_dir"}
+for module in pkgutil.iter_modules(tools.__path__):
+    importlib.import_module("tools." + module.name)
+    for name in set(flags.FLAGS) - own:
+        flag = flags.FLAGS[name]
+        # Those of several values are folders with names before them, which the library takes apart.
+        if name in paths and not flag.flag_type().startswith("multi"):
+            flag.parse("~/x")
+            print(module.name, name, flag.value)
+        delattr(flags.FLAGS, name)
+"""
+
+
+def test_every_flag_that_names_a_path_takes_the_home_folder(tmp_path):
+    process = subprocess.run(
+        [sys.executable, "-c", PATHS],
+        cwd=ROOT,
+        env={**os.environ, "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert process.returncode == 0, process.stderr
+    found = [line.split() for line in process.stdout.splitlines()]
+    assert len(found) > 40
+    assert {value for _, _, value in found} == {str(tmp_path / "x")}
 
 
 @pytest.mark.slow
