@@ -197,7 +197,7 @@ def evaluation_batches(
         batch = [images if ten_crop else images[:, 0], split.labels[rows].astype(np.int32)]
         batch += [rows, sizes]
         if truth is not None:
-            boxes_xyxy, num_boxes = _padded_boxes(truth, rows, most_boxes)
+            boxes_xyxy, num_boxes = padded_boxes(truth, rows, most_boxes)
             boxes_rel_xyxy = transforms.boxes_in_window(
                 boxes_xyxy, sizes[:, None], center, loader.resize_size, image_size
             )
@@ -216,7 +216,8 @@ def evaluation_batches(
     return _finished(dataset.filter(lambda batch: tf.size(batch["label"]) > 0))
 
 
-def _padded_boxes(truth, rows, most_boxes):
+def padded_boxes(truth, rows, most_boxes):
+    """Return the true boxes of images, [B, K, 4] in pixels padded with zeros, and their numbers."""
     num_boxes = (truth.starts[rows + 1] - truth.starts[rows]).astype(np.int32)
     boxes_xyxy = np.zeros((len(rows), most_boxes, 4), np.float32)
     for row, index in enumerate(rows):

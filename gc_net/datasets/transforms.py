@@ -83,16 +83,10 @@ def random_windows(num_images, resize_size, image_size, *, seed, epoch):
     Returns:
         int16 [N, 3], rows of (top, left, flip).
     """
-    draws = _window_generator(seed, epoch).random((num_images, 3))
-    return (draws * _window_choices(resize_size, image_size)).astype(np.int16)
-
-
-def random_window(resize_size, image_size, *, seed, epoch, index):
-    """Return row `index` of `random_windows` as a `Window`, without drawing the others."""
-    generator = _window_generator(seed, epoch)
-    generator.bit_generator.advance(3 * index)
-    row = (generator.random(3) * _window_choices(resize_size, image_size)).astype(np.int16)
-    return window_of(row)
+    generator = np.random.Generator(np.random.PCG64([seed % 2**64, epoch % 2**64, 1]))
+    offsets = _margin(resize_size, image_size) + 1
+    draws = generator.random((num_images, 3))
+    return (draws * [offsets, offsets, 2]).astype(np.int16)
 
 
 def window_of(row):
@@ -178,13 +172,10 @@ def boxes_out_of_window(boxes_rel_xyxy, window, resize_size, image_size):
     return (boxes * (image_size / resize_size) + offset).astype(np.asarray(boxes_rel_xyxy).dtype)
 
 
-def _window_generator(seed, epoch):
-    return np.random.Generator(np.random.PCG64([seed % 2**64, epoch % 2**64, 1]))
-
-
-def _window_choices(resize_size, image_size):
-    offsets = _margin(resize_size, image_size) + 1
-    return np.array([offsets, offsets, 2])
+def boxes_out_of_center(boxes_rel_xyxy, resize_size, image_size):
+    """Map boxes [..., 4] relative to the central window to ones relative to the image."""
+    window = center_window(resize_size, image_size)
+    return boxes_out_of_window(boxes_rel_xyxy, window, resize_size, image_size)
 
 
 def _blur(scale):

@@ -93,7 +93,11 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
         outputs = tf.nest.map_structure(lambda tensor: tensor.numpy(), outputs)
         outputs["frame_probabilities"] = outputs["probabilities"]
         if look_again:
-            boxes = _boxes_in_images(model.shape, outputs["coefficients"], protocol.frame, options)
+            boxes = transforms.boxes_out_of_center(
+                np.asarray(model.shape.boxes(outputs["coefficients"])),
+                options["resize_size"],
+                options["image_size"],
+            )
             closer = look_again(batch["index"], boxes)[:, 0]  # [B, C]
             for name in ("probabilities", "ten_crop_probabilities"):
                 if name in outputs:
@@ -116,7 +120,8 @@ def _readable(batches, count, options):
 def _compared(model, baselines, truth, protocol, batch, outputs, options):
     """Return what is kept of a batch."""
     coefficients, num_truth = outputs["coefficients"], batch["num_boxes"]
-    boxes_xyxy = padded_boxes(truth, batch["index"], batch["boxes_rel_xyxy"].shape[1])
+    boxes_xyxy, _ = pipeline.padded_boxes(truth, batch["index"], batch["boxes_rel_xyxy"].shape[1])
+    boxes_xyxy = boxes_xyxy.astype(np.float64)
     truth_boxes = protocol.truth_boxes(batch["boxes_rel_xyxy"], boxes_xyxy, batch["size"])
     top_classes, top_probabilities = metrics.top_k(outputs["probabilities"], _TOP)
     frame_classes, _ = metrics.top_k(outputs["frame_probabilities"], _TOP)
@@ -142,7 +147,7 @@ def _compared(model, baselines, truth, protocol, batch, outputs, options):
         drawn = np.asarray(
             model.shape.masks(coefficients, options["image_size"], options["image_size"])
         )[..., 0]
-        true_masks = _masks_in_frame(truth, batch["index"], protocol.frame, options)
+        true_masks = _masks_in_frame(truth, batch["index"], options)
         kept["mask_iou"] = metrics.mask_iou(drawn, true_masks)
     if truth.angles is not None and model.shape.rotates:
         # Squashing turned the axis: back to the original image's proportions first.
@@ -158,30 +163,9 @@ def _compared(model, baselines, truth, protocol, batch, outputs, options):
     return kept
 
 
-def _boxes_in_images(shape, coefficients, frame, options):
-    """Return the boxes [B, 4] of shapes in the frame, relative to the whole images."""
-    image_size = options["image_size"]
-    resize_size = image_size if frame == "full" else options["resize_size"]
-    window = transforms.center_window(resize_size, image_size)
-    boxes = np.asarray(shape.boxes(coefficients))
-    return transforms.boxes_out_of_window(boxes, window, resize_size, image_size)
-
-
-def padded_boxes(truth, index, most_boxes):
-    """Return the true boxes of images, [B, K, 4] in pixels, padded with zeros."""
-    starts = truth.starts[index]
-    places = starts[:, None] + np.arange(most_boxes)  # [B, K]
-    is_box = places < truth.starts[index + 1][:, None]
-    if not len(truth.boxes):
-        return np.zeros((len(index), most_boxes, 4))
-    boxes = truth.boxes[np.minimum(places, len(truth.boxes) - 1)].astype(np.float64)
-    return np.where(is_box[..., None], boxes, 0.0)
-
-
-def _masks_in_frame(truth, index, frame, options):
+def _masks_in_frame(truth, index, options):
     """Return the true masks as the network's window shows the objects, bool [B, S, S]."""
-    image_size = options["image_size"]
-    resize_size = image_size if frame == "full" else options["resize_size"]
+    image_size, resize_size = options["image_size"], options["resize_size"]
     top, left, _ = transforms.center_window(resize_size, image_size)
     masks = np.empty((len(index), image_size, image_size), bool)
     for row, place in enumerate(index):

@@ -113,10 +113,8 @@ class Evaluation:
 
     def boxes_in_images(self, boxes_rel_xyxy):
         """Return boxes [N, ..., 4] of the frame as xyxy in pixels of the original images."""
-        sides = self.resize_size, self.image_size
-        window = transforms.center_window(*sides)
         boxes = np.asarray(boxes_rel_xyxy, np.float64)
-        boxes = transforms.boxes_out_of_window(boxes, window, *sides)
+        boxes = transforms.boxes_out_of_center(boxes, self.resize_size, self.image_size)
         scale = np.concatenate([self.sizes[:, ::-1]] * 2, axis=1)  # [N, 4]
         return boxes * scale.reshape(-1, *[1] * (boxes.ndim - 2), 4)
 
