@@ -84,19 +84,20 @@ def run_evaluation(
 
 
 def evaluate_run(model_dir, dataset, cache=None):
-    """Evaluate a finished run on its dataset's test images, if these have boxes.
+    """Evaluate a finished run on its dataset's test images; without boxes, the classes alone.
 
     Args:
         model_dir: Folder of the model that the run has written.
         dataset: The run's `Dataset`.
         cache: Folder for decoded images, or None.
     """
-    if dataset.truth("test") is None:
-        print(f"The model is in {model_dir}. There are no boxes to evaluate it on.")
+    if not len(dataset.split("test")):
+        print(f"The model is in {model_dir}. There are no test images to evaluate it on.")
         return
     output_dir = evaluation_folder(model_dir)
     run_evaluation(model_dir, dataset, output_dir, cache=cache)
-    print(f"\nThe model is in {model_dir}, the report in {output_dir}/report.html.")
+    written = "metrics.json" if dataset.truth("test") is None else "report.html"
+    print(f"\nThe model is in {model_dir}, what was measured in {output_dir}/{written}.")
 
 
 def recorded_dataset(info, dataset=None, data_dir=None, dataset_options=None, boxes=None):

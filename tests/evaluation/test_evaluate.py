@@ -8,7 +8,12 @@ import pytest
 
 from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError
-from gc_net.evaluation.evaluate import evaluate, recorded_dataset, run_evaluation
+from gc_net.evaluation.evaluate import (
+    evaluate,
+    evaluate_run,
+    recorded_dataset,
+    run_evaluation,
+)
 from gc_net.evaluation.results import read_history
 from gc_net.saving import save_model
 from tests.datasets.samples import write_photos, write_text
@@ -326,6 +331,21 @@ class TestFilesWithoutBoxes:
         printed = capsys.readouterr().out
         assert f"{metrics['cls_err_top1']:.2f}" in printed
         assert "No image has a true box" in printed and "--boxes" in printed
+
+    @pytest.mark.parametrize(
+        ("dataset", "told"),
+        [
+            (Blocks(), "evaluation/report.html"),
+            (Blocks(boxes=False), "evaluation/metrics.json"),
+            (Blocks(num_test=0, boxes=False), "no test images to evaluate it on"),
+        ],
+    )
+    def test_a_run_ends_with_what_can_be_measured(self, tmp_path, capsys, model, dataset, told):
+        save_model(tmp_path / "model", model, CLASS_NAMES)
+        evaluate_run(tmp_path / "model", dataset)
+        assert told in capsys.readouterr().out
+        if "/" in told:
+            assert (tmp_path / told).exists()
 
     def test_score_maps_need_boxes(self, model_dir, tmp_path):
         with pytest.raises(DataError, match="'test' split of the dataset 'blocks' has no boxes"):
