@@ -82,19 +82,6 @@ def crop(image, region_rel_xyxy):
     return image[top:bottom, left:right]
 
 
-def crop_reduced(read, index, region_rel_xyxy, target):
-    """Return what a region [4] shows of image `index`, to be squashed to a side of `target`.
-
-    A large photo is not decoded at a size that shows more of the region than is used.
-
-    Args:
-        read: See `read_reduced`.
-    """
-    side = max(float(region_rel_xyxy[2] - region_rel_xyxy[0]), 1e-6)
-    image, _ = read_reduced(read, index, math.ceil(target / side))
-    return crop(image, region_rel_xyxy)
-
-
 class CloseUps:
     """Cuts regions out of a split's original images, batch by batch.
 
@@ -188,10 +175,12 @@ class _Originals:
 
     def crop(self, index, region_rel_xyxy, target):
         """Return what a region shows of the image as it was kept, or else decoded again."""
-        kept = self._kept.get(index)
-        if kept is None:
-            return crop_reduced(self._plain, index, region_rel_xyxy, target)
-        return crop(kept, region_rel_xyxy)
+        image = self._kept.get(index)
+        if image is None:
+            # A large photo need not show more of the region than is used.
+            side = max(float(region_rel_xyxy[2] - region_rel_xyxy[0]), 1e-6)
+            image, _ = read_reduced(self._plain, index, math.ceil(target / side))
+        return crop(image, region_rel_xyxy)
 
     def forget(self, indices):
         with self._lock:

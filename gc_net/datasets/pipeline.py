@@ -11,6 +11,8 @@ those that would have been there anyway. A training batch that is left with no i
 the next readable one of the epoch's order.
 """
 
+import contextlib
+
 import numpy as np
 import tensorflow as tf
 
@@ -214,6 +216,24 @@ def evaluation_batches(
     steps = num_steps(len(indices), batch_size, drop_remainder=False)
     dataset = _batches(load, range(steps), [spec.dtype for spec in specs.values()]).map(named)
     return _finished(dataset.filter(lambda batch: tf.size(batch["label"]) > 0))
+
+
+@contextlib.contextmanager
+def explained(unreadable, num_images, message):
+    """Say in plain words, within the `with` block, where not a single image can be read.
+
+    Args:
+        unreadable: The `Unreadable` of the batches that are taken.
+        num_images: How many images were asked for.
+        message: What to say before the files and their reasons.
+    """
+    try:
+        yield
+    except tf.errors.OpError:
+        # An error of the loader's threads arrives wrapped in one of TensorFlow's.
+        if len(unreadable) < num_images:
+            raise
+        raise DataError(f"{message}{unreadable.summary()}") from None
 
 
 def padded_boxes(truth, rows, most_boxes):

@@ -95,8 +95,8 @@ def evaluate_run(model_dir, dataset, cache=None):
         print(f"The model is in {model_dir}. There are no test images to evaluate it on.")
         return
     output_dir = evaluation_folder(model_dir)
-    run_evaluation(model_dir, dataset, output_dir, cache=cache)
-    written = "metrics.json" if dataset.truth("test") is None else "report.html"
+    metrics = run_evaluation(model_dir, dataset, output_dir, cache=cache)
+    written = "report.html" if "corloc" in metrics else "metrics.json"
     print(f"\nThe model is in {model_dir}, what was measured in {output_dir}/{written}.")
 
 

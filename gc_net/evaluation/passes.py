@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from gc_net import metrics
 from gc_net.datasets import pipeline, transforms
-from gc_net.datasets.base import DataError
 from gc_net.evaluation.baselines.base import Forward
 from gc_net.evaluation.looks import CloserJudge
 from gc_net.progress import track
@@ -108,13 +107,8 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
 
 def _readable(batches, count, options):
     """Yield batches; say in plain words where not a single image could be read."""
-    try:
+    with pipeline.explained(options["unreadable"], count, "No image could be evaluated. "):
         yield from batches
-    except tf.errors.OpError:
-        # An error of the loader's threads arrives wrapped in one of TensorFlow's.
-        if len(options["unreadable"]) < count:
-            raise
-        raise DataError(f"No image could be evaluated. {options['unreadable'].summary()}") from None
 
 
 def _compared(model, baselines, truth, protocol, batch, outputs, options):

@@ -1,16 +1,13 @@
 """What a run trains on: a split of images and labels, and batches of it. Boxes are not here."""
 
-import contextlib
 import hashlib
 import os
-
-import tensorflow as tf
 
 from gc_net import datasets
 from gc_net.datasets.base import DataError
 from gc_net.datasets.cache import ImageCache
 from gc_net.datasets.loading import Unreadable
-from gc_net.datasets.pipeline import num_steps, training_batches
+from gc_net.datasets.pipeline import explained, num_steps, training_batches
 from gc_net.datasets.transforms import default_resize_size
 
 # Larger caches of decoded images are made only where they are asked for.
@@ -57,19 +54,11 @@ class TrainingData:
             )
         return steps
 
-    @contextlib.contextmanager
     def readable(self):
-        """Say in plain words, within the `with` block, where not a single image can be read."""
-        try:
-            yield
-        except tf.errors.OpError:
-            # An error of the loader's threads arrives wrapped in one of TensorFlow's.
-            if len(self.unreadable) < len(self.split):
-                raise
-            raise DataError(
-                f"None of the {len(self.split)} training images in {self.split.root} can be read.\n"
-                f"{self.unreadable.summary()}"
-            ) from None
+        """Return a context that says in plain words where not a single image can be read."""
+        count = len(self.split)
+        message = f"None of the {count} training images in {self.split.root} can be read.\n"
+        return explained(self.unreadable, count, message)
 
     def batches(self, batch_size, indices=None, **position):
         """Return the batches of (the rest of) an epoch, see `pipeline.training_batches`."""
