@@ -339,6 +339,19 @@ class TestFit:
         assert (again * mask).sum() / np.maximum(again, mask).sum() > 0.98
 
     @pytest.mark.parametrize("name", shapes.SHAPES.names)
+    def test_an_upright_fit_has_the_box_of_the_mask_and_no_angle(self, name):
+        mask = np.zeros((50, 40), np.uint8)
+        cv2.line(mask, (6, 10), (30, 41), 1, 3)  # a slanted stroke, which moments would turn to
+        columns, rows = np.flatnonzero(mask.any(axis=0)), np.flatnonzero(mask.any(axis=1))
+        shape = shapes.get(name)
+        fitted = shape.fit(mask, upright=True)
+        assert fitted.shape == (shape.num_coefficients,)
+        assert not fitted[4:].any()
+        left, right, top, bottom = columns[0], columns[-1] + 1, rows[0], rows[-1] + 1
+        box = [left / 40, top / 50, right / 40, bottom / 50]
+        np.testing.assert_allclose(shape.boxes(fitted), box, atol=1e-6)
+
+    @pytest.mark.parametrize("name", shapes.SHAPES.names)
     def test_a_single_pixel_gives_a_shape_of_about_a_pixel(self, name):
         mask = np.zeros((20, 20), bool)
         mask[4, 7] = True

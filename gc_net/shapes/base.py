@@ -159,19 +159,22 @@ class Shape(abc.ABC):
         """Return border points [..., P, 2] in relative coordinates; corners where it has some."""
         return self.frame_outline(self.frame(coefficients), num_points)
 
-    def fit(self, mask):
+    def fit(self, mask, upright=False):
         """Return the coefficients [n] of the shape that describes a binary mask [H, W].
 
         An upright shape takes the mask's box; one that rotates the mask's centre, axes and
         spread, i.e. its first and second moments. The mask must not be empty.
+
+        Args:
+            upright: Have a shape that rotates take the box as well, with an angle of zero.
         """
         rows, columns = np.nonzero(mask)
         height, width = mask.shape
-        if not self.rotates:
+        if upright or not self.rotates:
             left, right = columns.min() / width, (columns.max() + 1) / width
             top, bottom = rows.min() / height, (rows.max() + 1) / height
             box = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
-            return np.array(box, "float32")
+            return np.array([*box, 0.0][: self.num_coefficients], "float32")
         x, y = (columns + 0.5) / width, (rows + 0.5) / height
         # A pixel is a square of its own, whose spread counts as well.
         covariance = np.cov(x, y, bias=True) + np.diag([1 / width**2, 1 / height**2]) / 12

@@ -242,6 +242,8 @@ class WarmupConfig(Settings):
             this dataset, or the trained classifier's.
         descriptor_size: Side of the square images that are described.
         descriptor_images: Most images that the transform is fitted on.
+        upright: Have descriptors show upright shapes, even where the detector's can rotate: coarse
+            maps of round objects tell no angle, and what they seem to tell is hard to unlearn.
     """
 
     epochs: int = setting(0, low=0)
@@ -253,6 +255,7 @@ class WarmupConfig(Settings):
     descriptors: str = setting("backbone", ("backbone", "classifier"))
     descriptor_size: int = setting(224, low=32)
     descriptor_images: int = setting(1000, low=1)
+    upright: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -96,7 +96,7 @@ def described(config, classifier, data, shape):
         masks = largest_parts(transform(batch["image"]), size)
         for index, mask in zip(batch["index"].numpy(), masks, strict=True):
             if mask.any():
-                coefficients[index] = shape.fit(mask)
+                coefficients[index] = shape.fit(mask, settings.upright)
     return coefficients
 
 

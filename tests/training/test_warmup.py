@@ -70,6 +70,15 @@ def test_the_warm_up_is_a_stage_with_a_log_targets_and_a_detector(finished):
     assert not list(finished.glob("**/checkpoints"))
 
 
+def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finished, tmp_path):
+    upright = config(shape="rotated_rectangle", upright=True, epochs=1)
+    chains.train(upright, small_options(tmp_path), stages=("classifier", "warmup"))
+    shown, turned = shown_targets(tmp_path), shown_targets(finished)
+    assert not np.nan_to_num(shown[:, 4]).any()
+    assert np.nan_to_num(turned[:, 4]).any()  # without, they have the angles of the maps
+    np.testing.assert_array_equal(np.isnan(shown), np.isnan(turned))
+
+
 def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkeypatch):
     started = []
 
