@@ -97,16 +97,22 @@ def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=25
             "fitted on it."
         )
     rows = measure(model, data, judges)
-    best = max(rows[1:], key=lambda row: (row["both_accuracy"], -row["both_cross_entropy"]))
+    best = max(rows, key=lambda row: (row["both_accuracy"], -row["both_cross_entropy"]))
     accuracy, count = best["both_accuracy"], best["num_images"]
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / count)
     print(
         f"The second look on {count:,} {split} images, whole ones as `tools.predict` sees them. No "
         f"box was read for this. {judged}\n\n{looks_table(rows)}\n\n"
-        f"Both looks do best at --look={best['look']:g}. An accuracy on so many images has a "
+        f"{_advice(best)} An accuracy on so many images has a "
         f"standard error of {error:.1f} points: smaller differences may be chance."
     )
     return rows
+
+
+def _advice(best):
+    if best["look"] is None:
+        return "No second look helps: --look=0."
+    return f"Both looks do best at --look={best['look']:g}."
 
 
 _OWN = {
@@ -171,7 +177,6 @@ def fold_judges(run_dir, split, indices, image_size):
         ValueError: If the run has none, or ones of other images.
     """
     from gc_net.training.config import DataConfig
-    from gc_net.training.data import TrainingData
     from gc_net.training.folds import assign_folds
     from gc_net.training.run import RunError
     from gc_net.training.workspace import classifier_folder, trained_with
@@ -187,7 +192,7 @@ def fold_judges(run_dir, split, indices, image_size):
             "trained with --classifier_num_folds=2 or more, or leave out --classifiers."
         )
     config = DataConfig.from_dict(record["data"])
-    found = TrainingData(split, config, record["seed"]).fingerprint()
+    found = split.fingerprint()
     if found != record["training_images"]:
         raise ValueError(
             f"The classifiers in {run_dir} were fitted on other images: "

@@ -197,6 +197,15 @@ class TestDDT:
         with pytest.raises(Unsuitable, match="'tiny' has no ImageNet weights"):
             baselines.get("ddt_imagenet").prepare(tiny_model().classifier, lambda: [])
 
+    def test_weights_that_cannot_be_downloaded_are_no_reason_to_end(self, monkeypatch):
+        def fail(*arguments, **keywords):
+            raise RuntimeError("no network")
+
+        classifier = tiny_model().classifier
+        monkeypatch.setattr(type(classifier.backbone), "load_weights", fail)
+        with pytest.raises(Unsuitable, match=r"cannot be had\. no network"):
+            baselines.get("ddt_imagenet").prepare(classifier, lambda: [])
+
 
 class TestConstant:
     def test_finds_the_centred_box_that_fits_most_images(self):

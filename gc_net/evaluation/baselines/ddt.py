@@ -41,7 +41,7 @@ class ImageNetDDT(DDT):
         trunk = backbone.trunk(classifier.image_size)
         try:
             backbone.load_weights(trunk)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:  # a download that failed is the last
             raise Unsuitable(f"its ImageNet weights cannot be had. {error}") from error
         self._describe_normalized = descriptor_model(backbone, trunk)
         return trunk
