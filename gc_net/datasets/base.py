@@ -6,6 +6,7 @@ only evaluation asks for, so that weak supervision can be seen in the types.
 
 import abc
 import dataclasses
+import hashlib
 from collections.abc import Callable
 
 import numpy as np
@@ -44,6 +45,14 @@ class Split:
 
     def file(self, index):
         return self.files[index].decode("utf-8")
+
+    def fingerprint(self, indices=slice(None)):
+        """Return what tells these images and labels, or some of them, from others: a short text."""
+        labels = self.labels[indices]
+        digest = hashlib.sha256(labels.astype("<i4").tobytes())
+        for file in self.files[indices]:
+            digest.update(bytes(file) + b"\0")
+        return f"{len(labels)} images, {digest.hexdigest()[:16]}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,7 +26,7 @@ COLUMNS = {
 }
 _LOCALIZATION = ("loc_err_top1", "loc_err_top5", "corloc")
 # Rows of one table must agree in these, or their numbers mean different things.
-_SAME = ("dataset", "split", "protocol", "num_images", "ten_crop")
+_SAME = ("dataset", "split", "protocol", "num_images", "images", "ten_crop")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,6 +227,8 @@ def _check_comparable(runs):
         values = {}
         for run in runs:
             values.setdefault(run.metrics.get(name), run.name)
+        if name == "images":
+            values.pop(None, None)  # files from before it was recorded
         if len(values) > 1:
             found = ", ".join(f"{value} ({run})" for value, run in values.items())
             raise ValueError(

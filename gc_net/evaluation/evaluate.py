@@ -234,6 +234,7 @@ def evaluate(
             "split": split,
             "ten_crop": ten_crop,
             "limit": limit,
+            "images": data.fingerprint(found["index"]),
             "num_without_boxes": int((found["num_truth_boxes"] == 0).sum()),
             "num_unreadable": len(unreadable),
             "unreadable": [{"file": file, "reason": reason} for file, reason in unreadable],

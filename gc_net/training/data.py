@@ -1,6 +1,5 @@
 """What a run trains on: a split of images and labels, and batches of it. Boxes are not here."""
 
-import hashlib
 import os
 
 from gc_net import datasets
@@ -73,13 +72,6 @@ class TrainingData:
             unreadable=self.unreadable,
             **position,
         )
-
-    def fingerprint(self):
-        """Return what tells this set of images and labels from another, as a short text."""
-        digest = hashlib.sha256(self.split.labels.astype("<i4").tobytes())
-        for file in self.split.files:
-            digest.update(bytes(file) + b"\0")
-        return f"{len(self.split)} images, {digest.hexdigest()[:16]}"
 
 
 def cache_folder(options, split, config):

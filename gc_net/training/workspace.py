@@ -152,7 +152,7 @@ class Workspace:
         """Return the settings that the result of a stage depends on."""
         config = self.config.to_dict()
         common = {name: config[name] for name in ("seed", "mixed_precision", "deterministic")}
-        images = {"training_images": self.data.fingerprint()}
+        images = {"training_images": self.data.split.fingerprint()}
         return {**{name: config[name] for name in sections}, **common, **images}
 
     def _check(self, folder, settings):

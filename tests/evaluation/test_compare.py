@@ -167,6 +167,13 @@ def test_runs_that_were_measured_otherwise_are_refused(name, value):
         compare.table([run("a"), run("b", **{name: value})])
 
 
+def test_runs_on_other_images_are_refused_where_it_is_known():
+    first, second = run("a", images="9 images, aa"), run("b", images="9 images, bb")
+    with pytest.raises(ValueError, match=r"differ in images: 9 images, aa \(a\), .*bb \(b\)"):
+        compare.table([first, second])
+    assert compare.table([first, run("b")])  # measured before it was recorded
+
+
 def test_intervals_stand_beside_single_runs():
     line = compare.table([run(corloc_ci95=[68.0, 72.0])], intervals=True).splitlines()[2]
     assert cells(line)[-1] == "70.00 [68.00, 72.00]"

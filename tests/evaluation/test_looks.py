@@ -14,7 +14,6 @@ from gc_net.evaluation.evaluate import evaluate, run_evaluation
 from gc_net.inference.localizer import Localizer
 from gc_net.saving import save_model
 from gc_net.training.config import DataConfig
-from gc_net.training.data import TrainingData
 from gc_net.training.folds import assign_folds
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, set_coefficients, tiny_model
 from tests.training.samples import run_tool
@@ -204,6 +203,28 @@ class TestChoosing:
         looks.diagnose_looks(tmp_path, Blocks(), split="test", limit=3)
         assert "should not be measured on them" in capsys.readouterr().out
 
+    @pytest.mark.parametrize(
+        ("best", "advice"), [(None, "No second look helps: --look=0."), (1.3, "at --look=1.3.")]
+    )
+    def test_what_does_best_is_advised_be_it_no_second_look(
+        self, tmp_path, capsys, monkeypatch, best, advice
+    ):
+        rows = [
+            {
+                "look": look,
+                "num_images": 9,
+                "accuracy": 0.5,
+                "cross_entropy": 1.0,
+                "both_accuracy": 0.8 if look == best else 0.6,
+                "both_cross_entropy": 1.0,
+            }
+            for look in (None, 1.0, 1.3)
+        ]
+        monkeypatch.setattr(looks, "measure", lambda *arguments: rows)
+        save_model(tmp_path, tiny_model(), CLASS_NAMES)
+        looks.diagnose_looks(tmp_path, Blocks(), limit=3)
+        assert advice in capsys.readouterr().out
+
 
 @pytest.mark.parametrize(
     ("flags", "message"),
@@ -237,7 +258,7 @@ class TestFolds:
             data=config.to_dict(),
             classifier={"num_folds": 2},
             seed=self.SEED,
-            training_images=TrainingData(split, config, 0).fingerprint(),
+            training_images=split.fingerprint(),
         )
         return tmp_path / "run"
 
