@@ -1,8 +1,8 @@
 r"""Train and evaluate a list of variants, and put them into one table.
 
 python -m tools.sweep --sweep=losses --dataset=cub --data_dir=CUB_200_2011 --work_dir=runs/losses
-python -m tools.sweep --sweep=geometries --seeds=0,1,2 --flagfile=recipes/cub_lite.flags
-python -m tools.sweep --vary=detector_alpha=1,2.5,6 --vary=detector_head=native,position
+python -m tools.sweep --sweep=geometries --seeds=0,1,2 --data_dir=my_photos --work_dir=runs/shapes
+python -m tools.sweep --vary=detector_alpha=1,2.5,6 --data_dir=my_photos --work_dir=runs/alpha
 
 losses and geometries are the paper's Tables 1 and 2. Every flag of tools.train sets what the
 variants have in common. Runs that are done are not repeated: the same command goes on. With another
