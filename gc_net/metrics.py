@@ -97,11 +97,6 @@ def mask_iou(masks_a, masks_b):
     return np.divide(overlap, union, out=np.ones(np.shape(union)), where=union > 0)
 
 
-def main_axis(width, height, angle):
-    """Return the direction of the longer side: one figure may be written in two ways."""
-    return np.where(np.asarray(width) >= np.asarray(height), angle, np.asarray(angle) + np.pi / 2)
-
-
 def angle_error(angle_a, angle_b):
     """Return the angle between two axes in radians, from 0 to π/2: an axis has no direction."""
     difference = np.mod(np.asarray(angle_a, np.float64) - np.asarray(angle_b, np.float64), np.pi)

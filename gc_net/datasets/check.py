@@ -46,11 +46,6 @@ def check_dataset(dataset, workers=None):
     )
 
 
-def unreadable(split, workers=None):
-    """Return the `(index, reason)` of each image of `split` that cannot be read."""
-    return measure(split, workers)[1]
-
-
 def measure(split, workers=None):
     """Decode every image of a split.
 

@@ -19,18 +19,17 @@ class Unreadable:
     """The images that could not be read, each with its reason. Safe to share between threads.
 
     Args:
-        announce: Whether each image is logged when it is first found. Otherwise call `report`.
+        announce: Whether each image is logged when it is first found.
 
     Example:
         unreadable = Unreadable()
         model.fit(training_batches(split, ..., unreadable=unreadable))
-        unreadable.report()
+        print(unreadable.summary())
     """
 
     def __init__(self, announce=False):
         self.announce = announce
         self._reasons = {}
-        self._reported = 0
         self._lock = threading.Lock()
 
     def add(self, file, reason):
@@ -59,12 +58,6 @@ class Unreadable:
         if len(found) > limit:
             lines.append(f"  and {len(found) - limit} more")
         return "\n".join(lines)
-
-    def report(self):
-        """Log the summary if something new was found since the last report."""
-        if len(self) > self._reported:
-            self._reported = len(self)
-            _log.warning("%s", self.summary())
 
 
 class Loader:

@@ -4,18 +4,12 @@ import numpy as np
 
 from gc_net.datasets import transforms
 from gc_net.datasets.loading import Loader, Unreadable
+from gc_net.drawing import denormalizer
 
 
 def mean_color(classifier):
-    """Return the colour that normalizes to zero, which masked pixels take, RGB 0–255.
-
-    The normalizer is affine, but may mix or reorder the channels: four colours tell it all.
-    """
-    colors = np.concatenate([np.zeros((1, 3)), np.eye(3)]).astype(np.float32)
-    normalized = np.asarray(classifier.normalize(colors[:, None, None]))[:, 0, 0]  # [4, 3]
-    offset = normalized[0].astype(np.float64)
-    slopes = (normalized[1:] - offset).T
-    return np.clip(np.linalg.solve(slopes, -offset), 0, 255).astype(np.float32)
+    """Return the colour that normalizes to zero, which masked pixels take, RGB 0–255."""
+    return denormalizer(classifier.normalize)(np.zeros(3)).astype(np.float32)
 
 
 def image_reader(split, index, resize_size, image_size, cache):

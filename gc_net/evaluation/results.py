@@ -106,11 +106,6 @@ class Evaluation:
     def __len__(self):
         return len(self.labels)
 
-    @property
-    def classified(self):
-        """[N] bool: whether the first class is right."""
-        return self.top_classes[:, 0] == self.labels
-
     def boxes_in_images(self, boxes_rel_xyxy):
         """Return boxes [N, ..., 4] of the frame as xyxy in pixels of the original images."""
         boxes = np.asarray(boxes_rel_xyxy, np.float64)

@@ -10,7 +10,7 @@ import pytest
 
 from gc_net import datasets
 from gc_net.datasets.base import Split
-from gc_net.datasets.check import check_dataset, find_duplicates, measure, unreadable
+from gc_net.datasets.check import check_dataset, find_duplicates, measure
 from gc_net.datasets.folder import Folder
 from tests.datasets.samples import real_data, write_image, write_photos, write_text
 
@@ -61,7 +61,7 @@ def test_every_unreadable_file_is_named_with_its_reason(photos):
         (photos / "train" / "dogs" / name).write_bytes(content)
     (photos / "train" / "dogs" / "gone.png").symlink_to(photos / "nowhere.png")
     split = Folder(photos).split("train")
-    found = {split.file(index): reason for index, reason in unreadable(split, workers=2)}
+    found = {split.file(index): reason for index, reason in measure(split, workers=2)[1]}
     assert set(found) == {f"train/dogs/{name}" for name in (*broken, "gone.png")}
     assert all(found.values())
     sizes, _ = measure(split)

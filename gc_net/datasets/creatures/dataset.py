@@ -118,10 +118,6 @@ class Creatures(Dataset):
         view = self._view(name, index)
         return view.mask(view.head)
 
-    def part_box(self, name, index):
-        """Return the box [4] of the head, xyxy in pixels."""
-        return tight_box(self.part_mask(name, index))
-
     def _rng(self, name, index, purpose):
         return np.random.default_rng((self.seed, _SPLITS.index(name), index, purpose))
 
