@@ -67,7 +67,18 @@ class Chain(Workspace):
     def check_settings(self, stages=STAGES):
         """Refuse settings that any stage to come would fail on, while nothing is recorded yet."""
         config = self.config
+        if self.warmup_dir is not None and not config.warmup.epochs:
+            raise RunError(
+                f"--warmup_dir={self.warmup_dir} names a warm-up, but --warmup_epochs is 0, which "
+                f"is none. Give the settings of the one in {self._warmup_folder()}, which its "
+                f"{run.CONFIG_FILE} tells, or leave out --warmup_dir."
+            )
         detector = "detector" in stages and not self._is_done(self.model_dir)
+        if detector and not config.detector.epochs and not config.warmup.epochs:
+            raise RunError(
+                "Nothing would train the detector: both its epochs and those of the warm-up are "
+                "0. Give --detector_epochs (--epochs in tools.train_detector) or --warmup_epochs."
+            )
         warmup = config.warmup.epochs > 0 and (detector or "warmup" in stages)
         warmup = warmup and not self._is_done(os.path.join(self._warmup_folder(), "model"))
         folds = [None] if detector or warmup or "classifier" in stages else []

@@ -182,6 +182,7 @@ WRONG = {
     ),
     "nothing to describe with": ({"warmup": WarmupConfig(epochs=1)}, "describes nothing"),
     "no teacher": ({"warmup": WarmupConfig(epochs=1, teacher="missing")}, "--warmup_teacher must"),
+    "nothing to train": ({"detector": {"epochs": 0}}, "Nothing would train the detector"),
     "classes": ({"classifier": {"recipe": "none"}}, r"recipe `none` .* has 3 classes"),
     "weights file": (
         {"network": NetworkConfig(backbone="tiny", weights="missing.npz")},

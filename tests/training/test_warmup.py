@@ -199,3 +199,12 @@ def test_a_warm_up_can_be_shared_by_runs_that_differ_in_the_last_stage(finished,
     longer = dataclasses.replace(other, warmup=dataclasses.replace(SETTINGS, epochs=4))
     with pytest.raises(RunError, match="epochs"):
         chains.train(longer, small_options(tmp_path / "longer"), ["detector"], **shared)
+
+
+def test_a_warm_up_of_another_run_is_not_ignored_where_no_epochs_are_given(tmp_path):
+    message = r"--warmup_epochs is 0.*first/warmup, which its config\.json tells"
+    with pytest.raises(RunError, match=message):
+        chains.train(
+            small_config(), small_options(tmp_path / "run"), warmup_dir=str(tmp_path / "first")
+        )
+    assert not (tmp_path / "run" / "classifier").exists()
