@@ -20,6 +20,10 @@ class Network(keras.Model):
         head: `"native"`, the backbone's own, or another of `HEADS`.
         weights: `"imagenet"`, a file path, or `None`, see `Backbone.load_weights`.
         precision: Name of the layers' dtype policy; Keras' current one where it is None.
+
+    Attributes:
+        initial_variables: Names of the native head's variables that `weights` had nothing for, so
+            that they were left at their initial values.
     """
 
     def __init__(
@@ -36,7 +40,7 @@ class Network(keras.Model):
             self.head = HEADS.get(head)(self.backbone, num_outputs, self.trunk.output_shape[1:])
         # Only the backbone's own head can have been trained on ImageNet.
         native = self.head if head == "native" else None
-        self.backbone.load_weights(self.trunk, native, weights)
+        self.initial_variables = tuple(self.backbone.load_weights(self.trunk, native, weights))
         self.built = True
 
     def normalize(self, images):

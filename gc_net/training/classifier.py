@@ -56,6 +56,13 @@ def build_classifier(config, num_classes):
             "The classifier's recipe `none` takes the 1000-class ImageNet weights as they are, but "
             f"the dataset has {num_classes} classes. Use the recipe `fast` or `paper`."
         )
+    if config.classifier.recipe == "none" and classifier.initial_variables:
+        raise RunError(
+            "The classifier's recipe `none` trains nothing, but the weights "
+            f"{config.network.weights!r} have nothing for these of its head: "
+            f"{', '.join(classifier.initial_variables)}. Give --weights with a head of 1000 "
+            "classes, e.g. imagenet, or use the recipe `fast` or `paper`."
+        )
     return classifier
 
 

@@ -14,10 +14,11 @@ from gc_net.training import chain as chains
 from gc_net.training import loop, run
 from gc_net.training.callbacks import HealthCheck, read_log
 from gc_net.training.chain import Chain
+from gc_net.training.classifier import build_classifier
 from gc_net.training.config import DataConfig, NetworkConfig, WarmupConfig
 from gc_net.training.run import RunError
 from gc_net.training.watch import CORLOC
-from gc_net.weights import save_weights_npz
+from gc_net.weights import named_variables, save_weights_npz
 from tests.training.samples import assert_same_weights, small_config, small_options
 
 CROSS_FITTED = {"num_folds": 2, "mask_fraction": 0.5, "batch_size": 4}
@@ -189,6 +190,24 @@ WRONG = {
         "no weights file 'missing.npz'",
     ),
 }
+
+
+@pytest.mark.parametrize("part", [None, "trunk/", ""])
+def test_a_classifier_is_taken_as_it_is_only_where_the_weights_have_its_head(part, tmp_path):
+    path = "none"
+    classifier = Classifier("tiny", 1000, 32, weights=None)
+    if part is not None:
+        path = str(tmp_path / "weights.npz")
+        variables = named_variables(classifier).items()
+        save_weights_npz(path, {name: v for name, v in variables if name.startswith(part)})
+    network = NetworkConfig(backbone="tiny", weights=path)
+    config = changed_config({"classifier": {"recipe": "none"}, "network": network})
+    if part == "":
+        taken = build_classifier(config, num_classes=1000)
+        np.testing.assert_allclose(taken.get_weights()[-2], classifier.get_weights()[-2], atol=1e-3)
+    else:
+        with pytest.raises(RunError, match=r"nothing for .*outputs/kernel.*Give --weights"):
+            build_classifier(config, num_classes=1000)
 
 
 def changed_config(changes):
