@@ -11,10 +11,12 @@ import sys
 
 from gc_net.atomic_files import remove_partial, replaced_file
 from gc_net.locks import try_lock
+from gc_net.training.config import TrainConfig
 from gc_net.version import __version__
 
 CONFIG_FILE = "config.json"
 LOCK_FILE = "lock"
+DEFAULTS = TrainConfig().to_dict()
 
 
 class RunError(RuntimeError):
@@ -99,6 +101,9 @@ def locked(work_dir):
 def check_config(folder, config, write=True):
     """Record `config` in `folder`, or compare it with what is recorded there.
 
+    A setting that a section of the record does not have came with a later version; the run had
+    what is now its default.
+
     Args:
         folder: A stage's folder.
         config: Nested dict of settings.
@@ -167,13 +172,13 @@ def git_revision():
         return None
 
 
-def _differences(recorded, given, prefix=""):
-    """Yield (name, recorded value, given value) for all settings that differ, sections opened."""
+def _differences(recorded, given, prefix="", defaults=None):
+    """Return (name, recorded value, given value) for all settings that differ, sections opened."""
     found = []
     for name in {**recorded, **given}:
-        before, now = recorded.get(name), given.get(name)
+        before, now = recorded.get(name, (defaults or {}).get(name)), given.get(name)
         if isinstance(before, dict) and isinstance(now, dict):
-            found += _differences(before, now, f"{prefix}{name}.")
+            found += _differences(before, now, f"{prefix}{name}.", DEFAULTS.get(name))
         elif before != now and not (name == "data_dir" and _same_folder(before, now)):
             found.append((prefix + name, before, now))
     return found

@@ -10,6 +10,7 @@ import pytest
 
 from gc_net.training import run
 from gc_net.training.checkpoint import Checkpoints
+from gc_net.training.config import TrainConfig
 from gc_net.training.run import RunError
 
 ARRAYS = {"0000:kernel": np.arange(12, dtype=np.float32).reshape(3, 4), "0001:seed": np.uint32([7])}
@@ -133,12 +134,44 @@ def test_other_settings_are_refused_and_all_that_differ_are_listed(tmp_path):
     assert "shape" not in message
 
 
-def test_a_setting_that_is_new_or_gone_counts_as_a_difference(tmp_path):
+def test_what_is_no_known_setting_counts_as_a_difference_when_new_or_gone(tmp_path):
     run.check_config(str(tmp_path), {"a": 1})
     with pytest.raises(RunError, match="b: None there, 2 now"):
         run.check_config(str(tmp_path), {"a": 1, "b": 2})
     with pytest.raises(RunError, match="a: 1 there, None now"):
         run.check_config(str(tmp_path), {})
+
+
+@pytest.mark.parametrize("write", [True, False])
+@pytest.mark.parametrize("around", [lambda config: config, lambda c: {"classifier_run": c}])
+def test_a_setting_that_a_later_version_added_has_its_default_in_older_records(
+    tmp_path, around, write
+):
+    older = TrainConfig(seed=3).to_dict()
+    del older["warmup"]["upright"], older["detector"]["learning_rate"]
+    folder, newer = str(tmp_path), TrainConfig(seed=3).to_dict()
+    run.check_config(folder, around(older))
+    run.check_config(folder, around(newer), write=write)
+    newer["warmup"]["upright"] = True
+    newer["detector"]["learning_rate"] = 0.5
+    with pytest.raises(RunError) as caught:
+        run.check_config(folder, around(newer), write=write)
+    assert "warmup.upright: False there, True now" in str(caught.value)
+    assert "detector.learning_rate: 0.0001 there, 0.5 now" in str(caught.value)
+
+
+def test_a_part_of_a_section_is_not_filled_up(tmp_path):
+    """The warm-up's record holds but a few of the detector's settings."""
+    run.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})
+    run.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})
+
+
+def test_a_setting_that_a_later_version_dropped_counts_as_a_difference(tmp_path):
+    config = TrainConfig().to_dict()
+    older = {**config, "warmup": {**config["warmup"], "dropped": 2}}
+    run.check_config(str(tmp_path), older)
+    with pytest.raises(RunError, match=r"warmup\.dropped: 2 there, None now"):
+        run.check_config(str(tmp_path), config)
 
 
 def test_the_data_folder_may_be_written_in_another_way(tmp_path, monkeypatch):
