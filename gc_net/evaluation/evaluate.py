@@ -18,6 +18,7 @@ from gc_net.evaluation.results import Evaluation, read_history
 from gc_net.evaluation.writing import evaluation_folder, predictions, write_json
 from gc_net.training.config import DataConfig
 from gc_net.training.data import open_dataset
+from gc_net.training.run import RunError
 
 
 def run_evaluation(
@@ -90,12 +91,22 @@ def evaluate_run(model_dir, dataset, cache=None):
         model_dir: Folder of the model that the run has written.
         dataset: The run's `Dataset`.
         cache: Folder for decoded images, or None.
+
+    Raises:
+        RunError: If that fails; says that the model is there all the same.
     """
-    if not len(dataset.split("test")):
-        print(f"The model is in {model_dir}. There are no test images to evaluate it on.")
-        return
     output_dir = evaluation_folder(model_dir)
-    metrics = run_evaluation(model_dir, dataset, output_dir, cache=cache)
+    try:
+        if not len(dataset.split("test")):
+            print(f"The model is in {model_dir}. There are no test images to evaluate it on.")
+            return
+        metrics = run_evaluation(model_dir, dataset, output_dir, cache=cache)
+    except (ValueError, OSError) as error:
+        raise RunError(
+            f"Training is done and the model is in {model_dir}, but it was not evaluated: {error}\n"
+            f"`python -m tools.evaluate --model={model_dir}` does that alone. Its --boxes says "
+            "which box file of a folder to read."
+        ) from error
     written = "report.html" if "corloc" in metrics else "metrics.json"
     print(f"\nThe model is in {model_dir}, what was measured in {output_dir}/{written}.")
 

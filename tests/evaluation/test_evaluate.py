@@ -16,6 +16,7 @@ from gc_net.evaluation.evaluate import (
 )
 from gc_net.evaluation.results import read_history
 from gc_net.saving import save_model
+from gc_net.training.run import RunError
 from tests.datasets.samples import write_photos, write_text
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, Masked, set_coefficients, tiny_model
 from tests.evaluation.test_protocols import step_by_step_boxes
@@ -346,6 +347,19 @@ class TestFilesWithoutBoxes:
         assert told in capsys.readouterr().out
         if "/" in told:
             assert (tmp_path / told).exists()
+
+    def test_a_run_that_cannot_be_evaluated_has_its_model_all_the_same(
+        self, model_dir, monkeypatch
+    ):
+        def truth(dataset, name):
+            raise DataError("photos holds several box files. Say which one with boxes=…")
+
+        monkeypatch.setattr(Blocks, "truth", truth)
+        with pytest.raises(RunError) as caught:
+            evaluate_run(model_dir, Blocks())
+        message = str(caught.value)
+        assert f"the model is in {model_dir}, but it was not evaluated: photos holds" in message
+        assert f"python -m tools.evaluate --model={model_dir}" in message and "--boxes" in message
 
     def test_score_maps_need_boxes(self, model_dir, tmp_path):
         with pytest.raises(DataError, match="'test' split of the dataset 'blocks' has no boxes"):
