@@ -1,5 +1,6 @@
 """Flags made from the settings' dataclasses, so that each is named and described once."""
 
+import contextlib
 import dataclasses
 import sys
 
@@ -105,15 +106,26 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
         config, options = read_stages(*sections, own=own)
     except ValueError as error:
         raise app.UsageError(str(error)) from None
-    from gc_net.training.chain import Chain
-    from gc_net.training.run import RunError
+    with ending_plainly():
+        from gc_net.training.chain import Chain
 
-    try:
         with Chain(config, options, **shared) as chain:
             model_dir = chain.train(stages)
         if evaluate and "detector" in stages and chain.chief:
             from gc_net.evaluation.evaluate import evaluate_run
 
             evaluate_run(model_dir, chain.dataset, chain.cache_dir)
+
+
+@contextlib.contextmanager
+def ending_plainly():
+    """End the process without a traceback where a run fails or is interrupted."""
+    from gc_net.training.run import RunError
+
+    try:
+        yield
     except (RunError, ValueError, OSError) as error:
         sys.exit(f"Error: {error}")
+    except KeyboardInterrupt:
+        print("\nInterrupted. The same command goes on where this stopped.", file=sys.stderr)
+        sys.exit(130)

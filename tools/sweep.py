@@ -9,8 +9,6 @@ variants have in common. Runs that are done are not repeated: the same command g
 --protocol or --limit they are measured again, not trained again.
 """
 
-import sys
-
 from absl import app, flags
 
 from gc_net.evaluation.protocols import PROTOCOLS
@@ -34,10 +32,9 @@ def main(argv):
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     if (FLAGS.sweep is None) == (FLAGS.vary is None):
         raise app.UsageError("Give either --sweep or --vary.")
-    from gc_net.evaluation.sweep import SWEEPS, grid, run_sweep
-    from gc_net.training.run import RunError
+    with config_flags.ending_plainly():
+        from gc_net.evaluation.sweep import SWEEPS, grid, run_sweep
 
-    try:
         config, options = config_flags.read_stages(*STAGES)
         seeds = None if FLAGS.seeds is None else [int(seed) for seed in FLAGS.seeds]
         if FLAGS.sweep:
@@ -48,8 +45,6 @@ def main(argv):
             form = "methods"
         evaluation = {"protocol": FLAGS.protocol, "limit": FLAGS.limit}
         print(run_sweep(config, options, variants, seeds, form, **evaluation))
-    except (RunError, ValueError, OSError) as error:
-        sys.exit(f"Error: {error}")
     print(f"\nWritten to {options.work_dir}.")
 
 

@@ -7,8 +7,6 @@ and the mean IoU with exact masks on unseen coefficients. Stopped at any moment,
 goes on where it was.
 """
 
-import sys
-
 from absl import app, flags
 
 from gc_net.training.config import GeneratorConfig
@@ -22,13 +20,10 @@ path_flags.define("output", "runs/generators", "Folder to write to.")
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-    from gc_net.training.generator import make_generator
-    from gc_net.training.run import RunError
+    with config_flags.ending_plainly():
+        from gc_net.training.generator import make_generator
 
-    try:
         measured = make_generator(config_flags.read(GeneratorConfig), flags.FLAGS.output)
-    except (RunError, ValueError, OSError) as error:
-        sys.exit(f"Error: {error}")
     for group, values in measured.items():
         print(f"{group:14} {values['mean_iou']:.4f}  ({values['num_samples']} shapes)")
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gc_net.training.callbacks import read_log
+from gc_net.training.chain import Chain
 from gc_net.training.config import STAGES
 from tests.training.samples import (
     FLAGS,
@@ -77,6 +78,19 @@ def test_a_mistake_that_only_the_run_finds_ends_in_one_line(
     monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: (config, options))
     with pytest.raises(SystemExit, match=f"^Error: .*{message}"):
         config_flags.run_stages(["train"], STAGES, stages=STAGES)
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    def interrupt(chain, stages):
+        raise KeyboardInterrupt
+
+    read = (small_config(), small_options(tmp_path))
+    monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: read)
+    monkeypatch.setattr(Chain, "train", interrupt)
+    with pytest.raises(SystemExit) as caught:
+        config_flags.run_stages(["train"], STAGES, stages=STAGES)
+    assert caught.value.code == 130
+    assert "The same command goes on" in capsys.readouterr().err
 
 
 PATHS = """
