@@ -326,6 +326,7 @@ class Chain(Workspace):
                 health=True,
                 # A spread is that within a batch, and a single image has none.
                 watch_spread=devices.replica_batch_size(settings.batch_size) > 1,
+                fresh=not self.config.warmup.epochs,
                 epoch_logs=self._corloc_log(model),
             )
         # What was trained with classifiers of folds is used with the one of all images.

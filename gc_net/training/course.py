@@ -52,7 +52,7 @@ class Course:
 
     Attributes:
         history: Logs by epoch, oldest first; the last are those being judged.
-        fresh: Whether the first of them are those of a detector's very first epoch.
+        fresh: Whether the first of them are those of a fresh head's very first epoch.
         finished: Whether training is over.
         setup: A `Setup`.
     """

@@ -107,17 +107,20 @@ def dot(course):
 
 
 def whole_image(course):
-    """The shape grows to the whole image."""
+    """The shape is the whole image."""
     setup = course.setup
     area = course.now.get("area_loss")
     if area is None or area < WHOLE_AREA:
         return None
+    before = course.before("area_loss", at_start=FRESH_AREA)
+    grows = before is not None and area > before
+    does = "grows to" if grows else "covers nearly"
     return Finding(
         "whole_image",
-        f"The shape grows to the whole image: mean area {_number(area)}{_extents(course)}. "
-        "Nothing holds it back.",
+        f"The shape {does} the whole image: mean area {_number(area)}{_extents(course)}."
+        f"{' Nothing holds it back.' if grows else ''}",
         f"Raise {setup.flag('alpha')}, say to {setup.scaled('alpha', 2.5)}, or lower "
-        f"{setup.flag('beta')}. If it grows nevertheless, the classifier knows these images by "
+        f"{setup.flag('beta')}. If that does not help, the classifier knows these images by "
         "heart and finds its class in any part of them: "
         f"{_other_classifier(course)}.{_haste(course)}",
     )

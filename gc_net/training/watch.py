@@ -14,7 +14,9 @@ CORLOC = "test_corloc (not used for any choice)"
 NUM_PICTURES = 8
 
 
-def stage_callbacks(folder, tensorboard=True, pictures=None, health=False, watch_spread=True):
+def stage_callbacks(
+    folder, tensorboard=True, pictures=None, health=False, watch_spread=True, fresh=True
+):
     """Return the callbacks of one stage; on all workers but the chief, those without output.
 
     Args:
@@ -23,6 +25,7 @@ def stage_callbacks(folder, tensorboard=True, pictures=None, health=False, watch
         pictures: [N, S, S, 3] images that a `GCNet`'s masks are drawn for.
         health: Whether to watch for a detector's failure modes.
         watch_spread: Whether shapes that are all the same are one of them, see `HealthCheck`.
+        fresh: Whether the detector starts without a warm-up, see `HealthCheck`.
     """
     callbacks = []
     if is_chief():
@@ -35,7 +38,7 @@ def stage_callbacks(folder, tensorboard=True, pictures=None, health=False, watch
             )
     if health:
         report = print if is_chief() else lambda message: None
-        callbacks.append(HealthCheck(report=report, watch_spread=watch_spread))
+        callbacks.append(HealthCheck(report=report, watch_spread=watch_spread, fresh=fresh))
     return callbacks
 
 

@@ -238,6 +238,29 @@ def test_resumed_training_is_not_taken_for_a_fresh_start():
     assert "epoch 5" in recorder.warnings()[0]
 
 
+def test_a_warmed_up_detector_is_not_taken_for_a_fresh_head():
+    small = {**HEALTHY, "area_loss": 0.015, "object_accuracy": 0.05}
+    for logs in ({**HEALTHY, **NO_SPREAD}, small, {**HEALTHY, "area_loss": 0.9}):
+        fresh, warm = Recorder().epochs(logs), Recorder(fresh=False).epochs(logs)
+        assert len(warm.warnings()) == 1
+        assert warm.warnings() != fresh.warnings()
+        # Of how it started and how soon it got here nothing is known.
+        assert "before" not in warm.warnings()[0] and "so soon" not in warm.warnings()[0]
+
+
+def test_only_a_shape_that_grew_is_said_to_grow():
+    large, larger = {**HEALTHY, "area_loss": 0.8}, {**HEALTHY, "area_loss": 0.9}
+    histories = {"grows to": [(large,), (HEALTHY, large), (large, larger)]}
+    histories["covers nearly"] = [(large, large), (larger, large)]
+    for does, those in histories.items():
+        for history in those:
+            (finding,) = diagnose(Course(history, setup=SETUP))
+            assert f"The shape {does} the whole image" in finding.seen
+            assert ("Nothing holds it back" in finding.seen) == (does == "grows to")
+    (finding,) = diagnose(Course([large], fresh=False, setup=SETUP))
+    assert "covers nearly" in finding.seen
+
+
 def test_batches_of_one_image_have_no_spread_to_watch():
     logs = {**HEALTHY, **dict.fromkeys(NO_SPREAD, 0.0)}
     assert Recorder().epochs(logs, logs).warnings()

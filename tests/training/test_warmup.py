@@ -12,7 +12,7 @@ from gc_net.detector import Detector
 from gc_net.saving import load_model
 from gc_net.training import chain as chains
 from gc_net.training import targets, warmup
-from gc_net.training.callbacks import read_log
+from gc_net.training.callbacks import HealthCheck, read_log
 from gc_net.training.chain import Chain
 from gc_net.training.config import WarmupConfig
 from gc_net.training.run import RunError
@@ -80,11 +80,12 @@ def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finis
 
 
 def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkeypatch):
-    started = []
+    started, watched = [], []
 
-    def remember(model, *args, folder, **kwargs):
+    def remember(model, *args, folder, callbacks, **kwargs):
         if folder.endswith("detector"):
             started.append([np.array(weight) for weight in model.detector.get_weights()])
+            watched.extend(callbacks)
 
     with Chain(config(), small_options(finished)) as chain:
         warm = chain.detector(chain.classifier())
@@ -97,6 +98,8 @@ def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkey
         chain.train_detector()
     for before, after in zip(warm.get_weights(), started[0], strict=True):
         np.testing.assert_array_equal(before, after)
+    (health,) = (callback for callback in watched if isinstance(callback, HealthCheck))
+    assert not health.fresh
 
 
 def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(finished, tmp_path, monkeypatch):

@@ -42,6 +42,8 @@ class HealthCheck(keras.callbacks.Callback):
         setup: A `Setup`; what is not given is taken from the model.
         watch_spread: Whether to look for shapes that are all the same. Pass False where batches
             are single images, which have no spread.
+        fresh: Whether the detector's head starts from initial values. Pass False where a warm-up
+            has trained it: it then starts anywhere.
 
     Attributes:
         episodes: List of `Episode`s, oldest first.
@@ -52,12 +54,13 @@ class HealthCheck(keras.callbacks.Callback):
         [episode.mode for episode in health.episodes]
     """
 
-    def __init__(self, stop=True, report=print, setup=None, watch_spread=True):
+    def __init__(self, stop=True, report=print, setup=None, watch_spread=True, fresh=True):
         super().__init__()
         self.stop = stop
         self.report = report
         self.setup = setup
         self.watch_spread = watch_spread
+        self.fresh = fresh
         self.episodes = []
         self._history = []
         self._first_epoch = None
@@ -102,7 +105,7 @@ class HealthCheck(keras.callbacks.Callback):
     def _judge(self, epoch, finished):
         course = Course(
             history=self._history,
-            fresh=self._first_epoch == 0,
+            fresh=self.fresh and self._first_epoch == 0,
             finished=finished,
             setup=self._setup,
         )
