@@ -80,7 +80,7 @@ def not_finite(course):
     return Finding(
         "not_finite",
         f"The loss is no longer a number: {values}. The weights are lost.",
-        f"Go back to a checkpoint before it, with a lower {setup.flag('learning_rate')}; "
+        f"Start anew in another --work_dir with a lower {setup.flag('learning_rate')}; "
         "leave out --mixed_precision if it is on; and check the images with tools.check_dataset.",
     )
 

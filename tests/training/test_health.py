@@ -54,6 +54,7 @@ NO_MOVE = {f"mean_{name}": 0.5 for name in ("cx", "cy", "width", "height")} | {"
 # Name, what an epoch's logs say instead, and what the advice must name.
 MODES = [
     ("not_finite", {"loss": math.nan, "object_loss": math.nan}, "--learning_rate (0.0001 now)"),
+    ("not_finite", {"loss": math.nan}, "in another --work_dir with a lower --learning_rate"),
     ("not_finite", {"loss": math.inf}, "--mixed_precision"),
     ("dot", {"area_loss": 0.004, "mean_width": 0.06}, "smaller --alpha (2.5 now), say 1"),
     ("dot", {"area_loss": 0.03, "object_accuracy": 0.05}, "larger --beta (1 now)"),
@@ -168,7 +169,12 @@ def test_other_models_logs_are_only_checked_for_numbers():
 def test_every_flag_in_a_message_exists():
     known = {
         field.name
-        for settings in (config.DetectorConfig, config.ClassifierConfig, config.TrainConfig)
+        for settings in (
+            config.DetectorConfig,
+            config.ClassifierConfig,
+            config.TrainConfig,
+            config.RunOptions,
+        )
         for field in dataclasses.fields(settings)
     }
     histories = [[HEALTHY, {**HEALTHY, **change}] for _, change, _ in MODES]
