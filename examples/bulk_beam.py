@@ -61,8 +61,8 @@ class SavedModelHandler(ModelHandler):
 class ReadImage(beam.DoFn):
     """Decodes and squashes a file by the code that training and `tools.predict` use."""
 
-    def __init__(self, image_size):
-        self.image_size = image_size
+    def __init__(self, resize_size):
+        self.resize_size = resize_size
 
     def process(self, file):
         from gc_net.datasets.base import ImageError
@@ -71,11 +71,11 @@ class ReadImage(beam.DoFn):
 
         name = file.metadata.path
         try:
-            image, size = decode_with_size(file.read(), self.image_size)
+            image, size = decode_with_size(file.read(), self.resize_size)
         except (ImageError, OSError) as error:
             yield beam.pvalue.TaggedOutput(UNREADABLE, f"{name}\t{error}")
             return
-        yield name, (squash(image, self.image_size), size)
+        yield name, (squash(image, self.resize_size), size)
 
 
 def as_line(result):
@@ -100,7 +100,13 @@ def predict(pipeline, saved_model, images, output, batch_size=32, num_shards=0):
     """
     import tensorflow as tf
 
-    image_size = int(tf.saved_model.load(saved_model).image_size.numpy())
+    module = tf.saved_model.load(saved_model)
+    resize_size, look = int(module.resize_size.numpy()), float(module.look.numpy())
+    if look:
+        raise ValueError(
+            f"{saved_model} looks at its shapes a second time, for which it needs the original "
+            "images, and it is given squashed ones here. Export it with --look=0."
+        )
     handler = KeyedModelHandler(SavedModelHandler(saved_model, batch_size))
     read = (
         pipeline
@@ -108,7 +114,7 @@ def predict(pipeline, saved_model, images, output, batch_size=32, num_shards=0):
         # Patterns are matched in one place; from here on every worker has its share.
         | "Share out" >> beam.Reshuffle()
         | "Open" >> fileio.ReadMatches()
-        | "Read" >> beam.ParDo(ReadImage(image_size)).with_outputs(UNREADABLE, main="images")
+        | "Read" >> beam.ParDo(ReadImage(resize_size)).with_outputs(UNREADABLE, main="images")
     )
     lines = read.images | "Predict" >> RunInference(handler) | "Lines" >> beam.Map(as_line)
     lines | "Write" >> beam.io.WriteToText(output, file_name_suffix=".jsonl", num_shards=num_shards)

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from gc_net import presets
+from gc_net.datasets import transforms
 from gc_net.datasets.crops import check_look
 from gc_net.losses import AreaLoss, BackgroundLoss, ObjectLoss
 
@@ -145,11 +146,33 @@ class GCNet(keras.Model):
             "class_logits": self.classifier(images, training=False),
         }
 
-    def locator(self):
-        """Return a graph of images, uint8 [B, S, S, 3], to the boxes [B, 4] of their shapes."""
-        size = self.detector.image_size
+    def place(self, images):
+        """Return the shapes in squashed images, whose central windows the detector sees.
+
+        Args:
+            images: [B, R, R, 3], RGB in 0–255, with R at least the detector's image size.
+
+        Returns:
+            coefficients: [B, n], relative to the squashed images.
+            windows: [B, S, S, 3], what the detector saw.
+            in_windows: [B, n], relative to that.
+        """
+        size, resize_size = self.detector.image_size, images.shape[1]
+        windows = transforms.central(images, size)
+        in_windows = self.shape.decode(self.detector(windows, training=False))
+        window = transforms.center_window(resize_size, size)
+        coefficients = self.shape.out_of_window(in_windows, window, resize_size, size)
+        return coefficients, windows, in_windows
+
+    def locator(self, resize_size=None):
+        """Return a graph of squashed images, uint8 [B, R, R, 3], to the boxes [B, 4] of shapes.
+
+        Args:
+            resize_size: Side R; the detector's own if None.
+        """
+        size = resize_size or self.detector.image_size
         return tf.function(
-            lambda images: self.shape.boxes(self.shape.decode(self.detector(images))),
+            lambda images: self.shape.boxes(self.place(images)[0]),
             input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
         )
 

@@ -94,7 +94,7 @@ def model_folder(model, backbone, image_size):
 def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3):
     """Return the `Timings` of the forward pass and of the whole way, on as many images."""
     localizer = load(model_dir)
-    size = localizer.image_size
+    size = localizer.resize_size
     batch = np.random.default_rng(0).integers(0, 256, (batch_size, size, size, 3), np.uint8)
     batch, sizes = tf.constant(batch), np.full((batch_size, 2), size)
 
@@ -127,7 +127,7 @@ def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3
 def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
     """Return the `Timings` of each part of the way alone, for all files, one after the other."""
     localizer = load(model_dir)
-    size, model = localizer.image_size, localizer.model
+    size, model = localizer.resize_size, localizer.model
     paths = [os.path.join(root, file) for file in files]
     encoded = [read_bytes(path) for path in paths]
     decoded = [decode_with_size(data, size) for data in encoded]

@@ -59,7 +59,7 @@ def report(
 def measure(model_dir, images, num_images, rounds, num_compared=32, num_threads=None):
     """Return `Timings` of one image, {file: {output: difference}} and {file: bytes}."""
     localizer = load(model_dir)
-    calibration = read_squashed(images, num_images, localizer.image_size)
+    calibration = read_squashed(images, num_images, localizer.resize_size)
     module = TFLiteModule(localizer)
     contents = {FLOAT: convert(module), INTEGER: convert(module, calibration)}
     compared = calibration[:num_compared]

@@ -101,6 +101,12 @@ def center_window(resize_size, image_size):
     return Window(offset, offset)
 
 
+def central(images, image_size):
+    """Return the central windows of squashed images [B, R, R, 3], arrays or tensors."""
+    top, left, _ = center_window(images.shape[1], image_size)
+    return images[:, top : top + image_size, left : left + image_size]
+
+
 def ten_windows(resize_size, image_size):
     """Return the four corners and the centre, then the same five flipped."""
     far = _margin(resize_size, image_size)

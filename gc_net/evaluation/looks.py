@@ -13,6 +13,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
+from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError
 from gc_net.datasets.crops import CloseUps
 from gc_net.datasets.loading import Unreadable
@@ -96,12 +97,12 @@ def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=25
             f"Judged by the classifiers of {classifiers}: each image by the one that was not "
             "fitted on it."
         )
-    rows = measure(model, data, judges)
+    rows = measure(model, data, judges, resize_size=saved.info.get("resize_size"))
     best = max(rows, key=lambda row: (row["both_accuracy"], -row["both_cross_entropy"]))
     accuracy, count = best["both_accuracy"], best["num_images"]
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / count)
     print(
-        f"The second look on {count:,} {split} images, whole ones as `tools.predict` sees them. No "
+        f"The second look on {count:,} {split} images, the first one as `tools.predict` has it. No "
         f"box was read for this. {judged}\n\n{looks_table(rows)}\n\n"
         f"{_advice(best)} An accuracy on so many images has a "
         f"standard error of {error:.1f} points: smaller differences may be chance."
@@ -128,7 +129,7 @@ _OWN = {
 }
 
 
-def measure(model, split, judges, looks=LOOKS):
+def measure(model, split, judges, looks=LOOKS, resize_size=None):
     """Measure the classifier on regions of several sizes around the shapes of a detector.
 
     Args:
@@ -136,6 +137,8 @@ def measure(model, split, judges, looks=LOOKS):
         split: A `Split`.
         judges: Iterable of (classifier, [M] indices of images that it judges).
         looks: K multiples of the shapes' longer sides.
+        resize_size: Side that images are squashed to, of which the networks see the central window;
+            what they see if None.
 
     Returns:
         List of dicts: of the whole image, with `look` None, and of each look. `accuracy` from 0 to
@@ -143,20 +146,21 @@ def measure(model, split, judges, looks=LOOKS):
         `both_cross_entropy` those of the mean with the whole image; `num_images`.
     """
     image_size = model.detector.image_size
-    locate = model.locator()
+    resize_size = resize_size or image_size
+    locate = model.locator(resize_size)
     collected, labels = [], []
     for classifier, indices in judges:
         judge = CloserJudge(classifier, split, looks)
         batches = evaluation_batches(
             judge.split,
-            image_size=image_size,
+            image_size=resize_size,
             batch_size=_BATCH_SIZE,
             frame="full",
             indices=indices,
         )
         total = num_steps(len(indices), _BATCH_SIZE, drop_remainder=False)
         for batch in track(batches, total, "Looking twice"):
-            whole = judge.classify(batch["image"]).numpy()[:, None]
+            whole = judge.classify(transforms.central(batch["image"], image_size)).numpy()[:, None]
             closer = judge(batch["index"].numpy(), locate(batch["image"]).numpy())
             collected.append(np.concatenate([whole, closer], axis=1))  # [B, 1 + K, C]
             labels.append(batch["label"].numpy())

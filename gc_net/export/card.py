@@ -31,7 +31,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         "| | |",
         "|---|---|",
         f"| shape | {localizer.shape.name} ({', '.join(localizer.shape.coefficient_names)}) |",
-        f"| image size | {localizer.image_size} × {localizer.image_size}, squashed |",
+        f"| image size | {_frame(localizer)} |",
         f"| detector | {model.detector.backbone.name}, {model.detector.head_name} head |",
         f"| classifier | {model.classifier.backbone.name}, {len(localizer.class_names)} classes |",
         f"| generator | {model.generator.kind} |",
@@ -71,6 +71,12 @@ def find_metrics(model_dir):
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
     return None
+
+
+def _frame(localizer):
+    squashed, seen = localizer.resize_size, localizer.model.detector.image_size
+    central = f", of which the central {seen} × {seen} are seen" if seen < squashed else ""
+    return f"{squashed} × {squashed}, squashed{central}"
 
 
 def _look(look):

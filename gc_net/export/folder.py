@@ -52,7 +52,7 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None, loo
         card = model_card(name, localizer, metrics, license_text, usage)
         with open(os.path.join(temporary, CARD_FILE), "w", encoding="utf-8") as file:
             file.write(card)
-        images = random_images(localizer.image_size)
+        images = random_images(localizer.resize_size)
         differences = largest_differences(
             localize(localizer.model, images), localize(load(temporary).model, images)
         )

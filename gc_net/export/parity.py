@@ -38,7 +38,7 @@ def compare_saved_model(localizer, folder, limit=1e-3):
     Raises:
         RuntimeError: If one exceeds `limit`.
     """
-    images = random_images(localizer.image_size)
+    images = random_images(localizer.resize_size)
     expected = _localized(localizer.model, images)
     probabilities = np.asarray(expected.pop("class_probabilities"))
     signatures = tf.saved_model.load(folder).signatures
@@ -68,7 +68,7 @@ def _localized(model, images):
     if model.look:
         sizes = np.full((len(images), 2), images.shape[1], np.int32)
         close_ups = preprocessing.close_ups(
-            images, sizes, outputs["boxes"], model.look, images.shape[1]
+            images, sizes, outputs["boxes"], model.look, model.classifier.image_size
         )
         second = second_look(model, close_ups)
     return concluded(outputs, second)

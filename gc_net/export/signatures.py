@@ -36,22 +36,25 @@ class ServingModule(tf.Module):
         super().__init__(name="gc_net")
         self._localizer = localizer
         # For whoever squashes images before they come here, as `examples/bulk_beam.py` does.
-        self.image_size = tf.Variable(localizer.image_size, trainable=False)
+        self.resize_size = tf.Variable(localizer.resize_size, trainable=False)
+        self.look = tf.Variable(localizer.model.look, trainable=False)
         self.top_k = min(top_k or len(localizer.class_names), len(localizer.class_names))
         if class_names_file is not None:
             self.class_names_file = tf.saved_model.Asset(class_names_file)
         # Keras' own variables hold TensorFlow's, which are what a SavedModel can store.
         self.model_variables = [variable.value for variable in localizer.model.variables]
         # Functions that all signatures call, so that the file holds the networks once.
-        size, model = localizer.image_size, localizer.model
+        size, model = localizer.resize_size, localizer.model
         squashed = tf.TensorSpec([None, size, size, 3], tf.float32, "squashed")
         self._first_look = tf.function(
             lambda images: first_look(model, images), input_signature=[squashed]
         )
         self._second_look = None
         if model.look:
+            close = model.classifier.image_size
             self._second_look = tf.function(
-                lambda images: second_look(model, images), input_signature=[squashed]
+                lambda images: second_look(model, images),
+                input_signature=[tf.TensorSpec([None, close, close, 3], tf.float32, "close_ups")],
             )
 
     @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32, "images")])
@@ -64,7 +67,7 @@ class ServingModule(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "image_bytes")])
     def serve_bytes(self, image_bytes):
-        size = self._localizer.image_size
+        size = self._localizer.resize_size
 
         def read(data):
             image = preprocessing.decode(data)
@@ -89,15 +92,18 @@ class ServingModule(tf.Module):
     def _localize_batch(self, images):
         shape = tf.shape(images)
         sizes = tf.tile(shape[None, 1:3], [shape[0], 1])  # [B, 2]
-        squashed = preprocessing.squash(images, self._localizer.image_size)
+        squashed = preprocessing.squash(images, self._localizer.resize_size)
         return self._localize(squashed, sizes, images)
 
     def _localize(self, squashed, sizes, originals=None):
         """Return all outputs, given what `preprocessing.close_ups` takes for the second look."""
         outputs, second = self._first_look(squashed), None
         if self._second_look:
-            look, size = self._localizer.model.look, self._localizer.image_size
-            close_ups = preprocessing.close_ups(originals, sizes, outputs["boxes"], look, size)
+            model = self._localizer.model
+            close = model.classifier.image_size
+            close_ups = preprocessing.close_ups(
+                originals, sizes, outputs["boxes"], model.look, close
+            )
             second = self._second_look(close_ups)
         outputs = concluded(outputs, second)
         shape = self._localizer.shape

@@ -42,7 +42,7 @@ class TFLiteModule(tf.Module):
 
     def __init__(self, localizer):
         super().__init__(name="gc_net")
-        size = localizer.image_size
+        size = localizer.resize_size
         self.model_variables = [variable.value for variable in localizer.model.variables]
         self.serve = tf.function(
             lambda images: localize(localizer.model, images, confidence=False),
@@ -92,10 +92,10 @@ def export_tflite(
                 "look.",
                 own_look,
             )
-        compared = random_images(localizer.image_size, _NUM_COMPARED)
+        compared = random_images(localizer.resize_size, _NUM_COMPARED)
         calibration = None
         if calibration_images is not None:
-            calibration = read_squashed(calibration_images, num_calibration, localizer.image_size)
+            calibration = read_squashed(calibration_images, num_calibration, localizer.resize_size)
             compared = calibration[:: max(1, len(calibration) // _NUM_COMPARED)][:_NUM_COMPARED]
         module = TFLiteModule(localizer)
         models = {"float32": convert(module)}
@@ -108,7 +108,7 @@ def export_tflite(
                 file.write(content)
         _write(temporary, CLASS_NAMES_FILE, "".join(f"{name}\n" for name in localizer.class_names))
         usage = _USAGE.format(
-            size=localizer.image_size,
+            size=localizer.resize_size,
             second_look=_SECOND_LOOK if own_look else "",
             count=len(compared),
             table=_table(differences),

@@ -27,13 +27,13 @@ def localize(model, images, confidence=True):
 
     Args:
         model: A `GCNet`.
-        images: [B, S, S, 3] RGB in 0–255, squashed to the model's size.
+        images: [B, R, R, 3] RGB in 0–255, squashed; the networks see their central windows.
         confidence: Whether to run the classifier on the two masked images too, which makes the
             pass about twice as long.
 
     Returns:
-        Dict of float32 `coefficients` [B, n], `boxes` [B, 4] relative xyxy and
-        `class_probabilities` [B, C]; with `confidence` also `object_probability`,
+        Dict of float32 `coefficients` [B, n] and `boxes` [B, 4] xyxy, relative to the squashed
+        images, and `class_probabilities` [B, C]; with `confidence` also `object_probability`,
         `background_entropy` and `confidence`, [B] each.
     """
     return concluded(first_look(model, images, confidence))
@@ -48,15 +48,14 @@ def first_look(model, images, confidence=True):
         Dict of `coefficients`, `boxes` and `class_probabilities`; with `confidence` also
         `inside_probabilities` [B, C] and `background_entropy` [B].
     """
-    images = ops.cast(images, "float32")
-    coefficients = model.shape.decode(model.detector(images, training=False))
+    coefficients, windows, in_windows = model.place(ops.cast(images, "float32"))
     outputs = {"coefficients": coefficients, "boxes": model.shape.boxes(coefficients)}
     if not confidence:
-        outputs["class_probabilities"] = _probabilities(model.classifier(images, training=False))
+        outputs["class_probabilities"] = _probabilities(model.classifier(windows, training=False))
         return outputs
-    _, objects, backgrounds = model.mask(images, coefficients)
+    _, objects, backgrounds = model.mask(windows, in_windows)
     # One pass over all three: fewer, larger operations.
-    views = ops.concatenate([model.classifier.normalize(images), objects, backgrounds], axis=0)
+    views = ops.concatenate([model.classifier.normalize(windows), objects, backgrounds], axis=0)
     probabilities = _probabilities(model.classifier.from_normalized(views))  # [3B, C]
     whole, inside, outside = ops.split(probabilities, 3, axis=0)
     outputs["class_probabilities"] = whole

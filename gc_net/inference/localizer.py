@@ -47,15 +47,19 @@ def model_folder(path):
 class Localizer:
     """Localizes and classifies images of any size.
 
-    An image is squashed to the model's square, the whole of it, by the code that training and
-    evaluation use, and the shape is stretched back with it, exactly. Where the model has a second
-    look, a region around the shape is then cut out of the original, and class probabilities are the
-    mean of both.
+    An image is squashed to a square, by the code that training and evaluation use, and the networks
+    see its central window, as in evaluation: objects are then as large as those that they have
+    learned from. The shape is stretched back, exactly. Where the model has a second look, a region
+    around the shape is then cut out of the original, and class probabilities are the mean of both.
 
     Args:
         model: A `GCNet`.
         class_names: Names in label order.
-        info: What else is known of the model.
+        info: What else is known of the model. Its `resize_size` is the side that images are
+            squashed to; without it, the networks see all of a squashed image.
+
+    Attributes:
+        resize_size: Side R of the squashed images.
     """
 
     def __init__(self, model, class_names, info=None):
@@ -72,13 +76,14 @@ class Localizer:
         self.model = model
         self.class_names = tuple(class_names)
         self.info = dict(info or {})
-        self.image_size = model.detector.image_size
+        self.resize_size = self.info.get("resize_size") or model.detector.image_size
         self.shape = model.shape
         self._forward = {flag: self._compile(localize, flag) for flag in (False, True)}
         self._first_look = {flag: self._compile(first_look, flag) for flag in (False, True)}
+        close = model.classifier.image_size
         self._second_look = tf.function(
             lambda close_ups: second_look(model, close_ups),
-            input_signature=[tf.TensorSpec([None, self.image_size, self.image_size, 3], tf.uint8)],
+            input_signature=[tf.TensorSpec([None, close, close, 3], tf.uint8)],
         )
 
     def predict(self, images, batch_size=32, *, confidence=True, top_k=5, unreadable=None):
@@ -121,11 +126,11 @@ class Localizer:
             unreadable = Unreadable(announce=True)
         close_ups = None
         if self.model.look:
-            close_ups = CloseUps(split, self.image_size, [self.model.look])
+            close_ups = CloseUps(split, self.model.classifier.image_size, [self.model.look])
             split = close_ups.split
         batches = evaluation_batches(
             split,
-            image_size=self.image_size,
+            image_size=self.resize_size,
             batch_size=batch_size,
             frame="full",
             indices=indices,
@@ -153,7 +158,7 @@ class Localizer:
         """Return the `Prediction`s of images that have been squashed already.
 
         Args:
-            images: uint8 [B, S, S, 3].
+            images: uint8 [B, R, R, 3].
             sizes: int [B, 2], height and width that each image had.
             closer: Function of the shapes' boxes [B, 4], relative xyxy, to close-ups of them from
                 the originals, see `gc_net.datasets.crops.CloseUps.load`; without it there is no
@@ -212,7 +217,7 @@ class Localizer:
         return predictions
 
     def _compile(self, function, confidence):
-        size = self.image_size
+        size = self.resize_size
 
         @tf.function(
             input_signature=[

@@ -182,6 +182,22 @@ class Shape(abc.ABC):
         return np.array([x.mean(), y.mean(), longer, shorter, angle], "float32")
 
     @staticmethod
+    def out_of_window(coefficients, window, resize_size, image_size):
+        """Return the coefficients [..., n] of shapes in a window as ones in the squashed image.
+
+        Args:
+            window: (top, left, flip) without a flip, see `gc_net.datasets.transforms.Window`.
+            resize_size, image_size: Sides of the squashed image and of the window.
+        """
+        top, left, _ = window
+        part = image_size / resize_size
+        start = ops.convert_to_tensor([left / resize_size, top / resize_size], "float32")
+        center = start + part * coefficients[..., :2]
+        return ops.concatenate(
+            [center, part * coefficients[..., 2:4], coefficients[..., 4:]], axis=-1
+        )
+
+    @staticmethod
     def mirrored(coefficients):
         """Return the coefficients [..., n] of the shapes in the mirrored image, left to right."""
         coefficients = np.array(coefficients)

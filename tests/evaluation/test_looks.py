@@ -220,7 +220,7 @@ class TestChoosing:
             }
             for look in (None, 1.0, 1.3)
         ]
-        monkeypatch.setattr(looks, "measure", lambda *arguments: rows)
+        monkeypatch.setattr(looks, "measure", lambda *arguments, **options: rows)
         save_model(tmp_path, tiny_model(), CLASS_NAMES)
         looks.diagnose_looks(tmp_path, Blocks(), limit=3)
         assert advice in capsys.readouterr().out

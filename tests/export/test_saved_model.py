@@ -16,7 +16,9 @@ from tests.inference.models import CLASS_NAMES, noise, varied_model
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    save_model(folder / "model", varied_model(), CLASS_NAMES, {"config": {"dataset": "none"}})
+    # Squashed to more than the networks see, as images are in training.
+    info = {"config": {"dataset": "none"}, "resize_size": 37}
+    save_model(folder / "model", varied_model(), CLASS_NAMES, info)
     (folder / "evaluation").mkdir()
     (folder / "evaluation" / "metrics.json").write_text(json.dumps({"corloc": 12.5}))
     return folder
@@ -42,7 +44,7 @@ def test_all_signatures_agree_with_the_keras_model(exported, localizer):
     }  # fmt: skip
     assert max(differences.values()) < 1e-4
     # Again by another way, on images that are not square, by name and in pixels.
-    images = np.stack([noise(32, 32, seed) for seed in range(3)])
+    images = np.stack([noise(37, 37, seed) for seed in range(3)])
     predictions = localizer.predict(images)
     for signature, values in {
         "serving_default": tf.cast(images, tf.float32),
@@ -51,11 +53,11 @@ def test_all_signatures_agree_with_the_keras_model(exported, localizer):
     }.items():
         found = served.signatures[signature](values)
         for row, prediction in enumerate(predictions):
-            assert found["boxes"][row].numpy() * 32 == pytest.approx(prediction.box_xyxy, abs=1e-3)
+            assert found["boxes"][row].numpy() * 37 == pytest.approx(prediction.box_xyxy, abs=1e-3)
             assert found["coefficients"][row].numpy() == pytest.approx(
                 prediction.coefficients, abs=1e-4
             )
-            outline = found["outlines"][row].numpy() * 32
+            outline = found["outlines"][row].numpy() * 37
             assert cv2.contourArea(outline) == pytest.approx(
                 cv2.contourArea(prediction.polygon().astype("float32")), rel=1e-3
             )

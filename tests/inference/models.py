@@ -1,6 +1,7 @@
 """Tiny models whose answers are known."""
 
 import cv2
+import keras
 import numpy as np
 
 import gc_net
@@ -36,6 +37,7 @@ def _say(network, values):
 
 def varied_model(shape="rotated_ellipse", seed=0):
     """Return a `GCNet` whose answers differ much from image to image."""
+    keras.utils.set_random_seed(seed)
     model = tiny_model(shape)
     random = np.random.default_rng(seed)
     for network in (model.detector, model.classifier):

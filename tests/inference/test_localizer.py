@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 import gc_net
+from gc_net.datasets.creatures import Creatures
 from gc_net.datasets.loading import Unreadable
 from gc_net.datasets.transforms import squash
+from gc_net.evaluation.evaluate import evaluate
 from gc_net.inference.graph import localize
 from gc_net.inference.localizer import Localizer
 from gc_net.inference.prediction import Prediction
 from gc_net.saving import save_model
+from gc_net.shapes import SHAPES
 from tests.inference.models import (
     CLASS_NAMES,
     IMAGE_SIZE,
@@ -49,6 +52,41 @@ def test_an_upright_rectangle_comes_out_in_pixels_of_a_wide_image():
     assert prediction.box_xyxy == pytest.approx((160, 10, 240, 40), abs=1e-2)
     assert np.allclose(prediction.corners, [(160, 10), (240, 10), (240, 40), (160, 40)], atol=1e-2)
     assert prediction.ellipse is None
+
+
+@pytest.mark.parametrize("shape", SHAPES.names)
+def test_the_networks_see_the_central_window_and_the_shape_is_put_back_where_it_was(shape):
+    localizer = Localizer(varied_model(shape), CLASS_NAMES, {"resize_size": 41})
+    assert localizer.resize_size == 41
+    image = noise(120, 90, seed=4)
+    (found,) = localizer.predict(image)
+    # 32 of 41 pixels, from 4 on.
+    window = squash(image, 41)[4:36, 4:36][None].astype("float32")
+    seen = localizer.model(window)
+    cx, cy, width, height, *angle = np.asarray(seen["coefficients"])[0]
+    expected = [(cx * 32 + 4) / 41, (cy * 32 + 4) / 41, width * 32 / 41, height * 32 / 41, *angle]
+    np.testing.assert_allclose(found.coefficients, expected, atol=1e-5)
+    corners = np.asarray(seen["boxes"])[0].reshape(2, 2)
+    box = (corners * 32 + 4) / 41 * [90, 120]
+    np.testing.assert_allclose(found.box_xyxy, box.ravel(), atol=1e-2)
+    best = np.asarray(seen["class_logits"])[0].argmax()
+    assert found.class_id == best
+    # What is inside and outside the shape is asked where the shape was placed.
+    inside = localizer.model.supervise(window)["object"][0]
+    probability = np.exp(inside[best]) / np.exp(inside).sum()
+    assert found.object_probability == pytest.approx(probability, abs=1e-4)
+
+
+def test_predictions_are_what_the_papers_protocol_measures(tmp_path):
+    creatures = Creatures(num_train=3, num_test=4, image_size=40, num_classes=3)
+    model = varied_model("rotated_rectangle")
+    measured = evaluate(model, creatures.class_names, creatures, baselines=[], resize_size=37)
+    boxes = measured.boxes_in_images(np.asarray(model.shape.boxes(measured.coefficients)))
+    localizer = Localizer(model, creatures.class_names, {"resize_size": 37})
+    split = creatures.split("test")
+    found = localizer.predict([split.read(index) for index in range(4)])
+    np.testing.assert_allclose([each.box_xyxy for each in found], boxes, atol=1e-3)
+    assert [each.class_id for each in found] == measured.top_classes[:, 0].tolist()
 
 
 def test_an_ellipse_at_45_degrees_is_stretched_with_a_wide_image():
