@@ -7,7 +7,6 @@ import numpy as np
 from gc_net import presets, shapes
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
-from gc_net.saving import load_model
 from gc_net.training import classifier as classifier_stage
 from gc_net.training import detector as detector_stage
 from gc_net.training import devices, loop, run, watch
@@ -123,10 +122,15 @@ class Chain(Workspace):
     def train_classifier(self):
         """Train the classifier, and those of the folds where there are any."""
         for fold in [None, *range(self.config.classifier.num_folds)]:
-            self.classifier(fold)
+            self._fit_classifier(fold)
 
     def classifier(self, fold=None):
         """Return the trained classifier: of all images, or of all but those of a fold."""
+        model_dir = self._fit_classifier(fold)
+        return self._load(model_dir, os.path.basename(os.path.dirname(model_dir)))
+
+    def _fit_classifier(self, fold):
+        """Train a classifier where that is not done, and return its model's folder."""
         folder = classifier_folder(self.classifier_dir or self.work_dir, fold)
         model_dir = self._classifier_model_dir(fold)
         settings = {**self._settings("data", "network", "classifier"), "fold": fold}
@@ -137,7 +141,7 @@ class Chain(Workspace):
             compared = ("data", "network", "training_images", "fold")
             run.check_config(folder, {name: settings[name] for name in compared}, write=False)
         if self._is_done(model_dir):
-            return load_model(model_dir).model
+            return model_dir
         if self.classifier_dir is not None:
             raise RunError(f"The training of the classifier in {folder} is not finished.")
         indices = self._fitted_on(fold)
@@ -159,7 +163,7 @@ class Chain(Workspace):
 
             self._train(model, batches, settings.epochs, steps, folder)
         self._save(folder, model_dir, classifier)
-        return classifier
+        return model_dir
 
     def _classifier_model_dir(self, fold):
         return os.path.join(classifier_folder(self.classifier_dir or self.work_dir, fold), "model")
@@ -235,7 +239,7 @@ class Chain(Workspace):
     def train_warmup(self):
         """Warm up the detector, where the settings ask for it."""
         if self.config.warmup.epochs:
-            self.detector(self.classifier())
+            self._warm_up(self.classifier())
 
     def detector(self, classifier):
         """Return the detector that the last stage starts from.
@@ -243,10 +247,14 @@ class Chain(Workspace):
         Args:
             classifier: The trained `Classifier` of all images.
         """
+        if self.config.warmup.epochs:
+            return self._load(self._warm_up(classifier), "detector")
         self._set_seed("detector")
+        return detector_stage.build_detector(self.config, classifier)
+
+    def _warm_up(self, classifier):
+        """Warm up the detector where that is not done, and return its model's folder."""
         settings = self.config.warmup
-        if not settings.epochs:
-            return detector_stage.build_detector(self.config, classifier)
         folder = self._warmup_folder()
         model_dir = os.path.join(folder, "model")
         detector_settings = {name: getattr(self.config.detector, name) for name in WARMUP_SETTINGS}
@@ -259,11 +267,12 @@ class Chain(Workspace):
         else:
             run.check_config(folder, before, write=False)
         if self._is_done(model_dir):
-            return load_model(model_dir).model
+            return model_dir
         if self.warmup_dir is not None:
             raise RunError(f"The warm-up in {folder} is not finished.")
         shape = shapes.get(self.config.detector.shape)
         self._announce("Warm-up")
+        self._set_seed("detector")
         targets = find_targets(
             self.config,
             classifier,
@@ -283,7 +292,7 @@ class Chain(Workspace):
 
         self._train(model, batches, settings.epochs, steps, folder)
         self._save(folder, model_dir, detector)
-        return detector
+        return model_dir
 
     def _warmup_folder(self):
         return os.path.join(self.warmup_dir or self.work_dir, "warmup")

@@ -18,7 +18,7 @@ import zlib
 import keras
 
 from gc_net.classifier import Classifier
-from gc_net.saving import MODEL_FILE, save_model
+from gc_net.saving import MODEL_FILE, load_model, save_model
 from gc_net.training import devices, loop, run, watch
 from gc_net.training.config import ClassifierConfig
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
@@ -173,6 +173,18 @@ class Workspace:
     def _set_seed(self, name):
         # Each stage has its own, so that it does not matter which ones ran in this process.
         keras.utils.set_random_seed((self.config.seed + zlib.crc32(name.encode())) % 2**32)
+
+    def _load(self, model_dir, name):
+        """Return a model that a stage has written, even if it was in this process.
+
+        Dropout draws its seed when it is made and another one with every step, so a model would
+        otherwise depend on what ran before.
+
+        Args:
+            name: Of the seed, see `_set_seed`.
+        """
+        self._set_seed(name)
+        return load_model(model_dir).model
 
     def _announce(self, what, indices=None):
         if self.chief and self.options.verbose:

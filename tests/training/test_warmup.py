@@ -211,3 +211,16 @@ def test_a_warm_up_of_another_run_is_not_ignored_where_no_epochs_are_given(tmp_p
             small_config(), small_options(tmp_path / "run"), warmup_dir=str(tmp_path / "first")
         )
     assert not (tmp_path / "run" / "classifier").exists()
+
+
+def test_stages_run_one_by_one_end_with_the_same_weights_where_dropout_is_on(tmp_path):
+    """Dropout has a seed, which is no weight: it must not depend on what ran in the process."""
+    reference = {"epochs": 1, "preset": "reference", "head": "native"}
+    settings = dataclasses.replace(
+        small_config(classifier={"epochs": 1}, detector=reference),
+        warmup=dataclasses.replace(SETTINGS, epochs=1),
+    )
+    chains.train(settings, small_options(tmp_path / "at_once"))
+    for stage in ("classifier", "warmup", "detector"):
+        chains.train(settings, small_options(tmp_path / "one_by_one"), [stage])
+    assert_same_weights(tmp_path / "at_once" / "model", tmp_path / "one_by_one" / "model")
