@@ -13,8 +13,7 @@
 Where nothing differs there is nothing to set. Three differences have no effect and no setting:
 the paper sums losses over the images where the code takes means (Adam does not see the factor);
 the code adds a constant to the background loss; and it turns one of its rectangles the other way
-round. The paper calls its sampler of coefficients Gaussian and says no more, so both presets name
-the authors'.
+round.
 """
 
 import dataclasses
@@ -35,7 +34,6 @@ class Preset:
         multipliers: Learning-rate multipliers, see `gc_net.optimizers`.
         decay_start: Epoch after which the rate falls, or None to keep it.
         grid: Where pixels lie, see `gc_net.shapes.base.pixel_grid`.
-        sampler: Where a learned generator's coefficients come from, see `gc_net.shapes.samplers`.
     """
 
     loss_weights: Mapping[str, tuple[float, float, float]]
@@ -43,7 +41,6 @@ class Preset:
     multipliers: tuple[tuple[str, float], ...] = ()
     decay_start: int | None = None
     grid: str = "centers"
-    sampler: str = "reference"
 
     def weights_for(self, generator):
         """Return α, β and γ for a generator of a shape."""
