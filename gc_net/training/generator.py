@@ -50,15 +50,17 @@ def rendered_batches(
 def compile_generator(generator, config):
     """Compile `generator` with the optimizer and loss of `config.recipe`."""
     if config.recipe == "paper":
+        rate = 0.1 if config.learning_rate is None else config.learning_rate
         scale = config.steps / PAPER_STEPS
         schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
             [round(boundary * scale) for boundary in PAPER_BOUNDARIES],
-            [config.learning_rate * 0.1**index for index in range(len(PAPER_BOUNDARIES) + 1)],
+            [rate * 0.1**index for index in range(len(PAPER_BOUNDARIES) + 1)],
         )
         optimizer = SGD(schedule, momentum=0.9, l2=5e-4)
         loss = DiceLoss()
     elif config.recipe == "fast":
-        schedule = keras.optimizers.schedules.CosineDecay(config.learning_rate, config.steps)
+        rate = 2e-3 if config.learning_rate is None else config.learning_rate
+        schedule = keras.optimizers.schedules.CosineDecay(rate, config.steps)
         optimizer, loss = keras.optimizers.Adam(schedule), MaskLoss()
     else:
         raise ValueError(f'`recipe` must be "paper" or "fast". Received: recipe={config.recipe!r}')

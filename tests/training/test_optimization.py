@@ -6,11 +6,13 @@ import pytest
 
 from gc_net import presets
 from gc_net.classifier import Classifier
+from gc_net.generators.learned import LearnedGenerator
 from gc_net.generators.model import ModelGenerator
 from gc_net.optimizers import SGD
 from gc_net.training import classifier as classifier_stage
 from gc_net.training import detector as detector_stage
-from gc_net.training.config import ClassifierConfig
+from gc_net.training import generator as generator_stage
+from gc_net.training.config import ClassifierConfig, GeneratorConfig
 from tests.training.samples import small_config
 
 
@@ -48,6 +50,27 @@ def test_the_fast_rate_rises_then_falls_to_zero():
     assert found[0] == 0 and found[100] == pytest.approx(0, abs=1e-9)
     assert np.argmax(found) == 5 and max(found) == pytest.approx(1e-3)
     assert all(np.diff(found[:6]) > 0) and all(np.diff(found[5:]) < 0)
+
+
+@pytest.mark.parametrize(
+    "recipe, given, first",
+    [
+        ("fast", None, 2e-3),
+        ("paper", None, 0.1),
+        ("fast", 0.5, 0.5),
+        ("paper", 0.5, 0.5),
+    ],
+)
+def test_a_generators_rate_is_its_recipes_where_none_is_given(recipe, given, first):
+    generator = LearnedGenerator("rectangle", 16, weights=None)
+    config = GeneratorConfig(recipe=recipe, learning_rate=given, steps=120)
+    generator_stage.compile_generator(generator, config)
+    found = rates(generator.optimizer._learning_rate, 121)
+    assert found[0] == pytest.approx(first)
+    if recipe == "paper":
+        assert found[-1] == pytest.approx(1e-4 * first)
+    else:
+        assert found[-1] == 0
 
 
 @pytest.mark.parametrize("preset", presets.PRESETS.names)
