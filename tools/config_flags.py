@@ -114,7 +114,9 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
         if evaluate and "detector" in stages and chain.chief:
             from gc_net.evaluation.evaluate import evaluate_run
 
-            evaluate_run(model_dir, chain.dataset, chain.cache_dir)
+            # Test images are read once: a cache that nobody asked for would only fill the disk.
+            cache_dir = None if options.cache_dir == "auto" else chain.cache_dir
+            evaluate_run(model_dir, chain.dataset, cache_dir)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 
+from gc_net.evaluation import evaluate
 from gc_net.training.callbacks import read_log
 from gc_net.training.chain import Chain
 from gc_net.training.config import STAGES
@@ -78,6 +79,24 @@ def test_a_mistake_that_only_the_run_finds_ends_in_one_line(
     monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: (config, options))
     with pytest.raises(SystemExit, match=f"^Error: .*{message}"):
         config_flags.run_stages(["train"], STAGES, stages=STAGES)
+
+
+@pytest.mark.parametrize(
+    "cache_dir, expected", [("auto", None), ("none", None), ("decoded", "decoded")]
+)
+def test_test_images_are_cached_only_where_a_folder_is_named(
+    cache_dir, expected, tmp_path, monkeypatch
+):
+    used = []
+    read = (small_config(), small_options(tmp_path / "run", cache_dir=cache_dir))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: read)
+    monkeypatch.setattr(Chain, "train", lambda chain, stages: chain.model_dir)
+    monkeypatch.setattr(
+        evaluate, "evaluate_run", lambda model_dir, dataset, cache: used.append(cache)
+    )
+    config_flags.run_stages(["train"], STAGES, stages=STAGES, evaluate=True)
+    assert used == [expected]
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
