@@ -1,7 +1,8 @@
 """Decoding and squashing inside a TensorFlow graph, as `gc_net.datasets.images` does outside.
 
-Resizing is antialiased, within a grey level or two of `transforms.squash`. JPEG, PNG, GIF and BMP
-can be decoded; TensorFlow knows no WebP or TIFF.
+Resizing is antialiased, within a grey level or two of `transforms.squash`. Files are JPEG or PNG:
+TensorFlow knows no WebP or TIFF, and while it decodes GIF and BMP, those with transparency, a
+palette or an unused fourth byte come out as other pixels than outside.
 """
 
 import tensorflow as tf
@@ -9,7 +10,7 @@ from keras import ops
 
 from gc_net.datasets import crops
 
-_LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a JPEG are looked for
+_LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a file are looked for
 _WHITE = 255.0
 # Of one image. TensorFlow's decoders take ten times as many; as float32, which they become next,
 # that would be gigabytes from a file of a few kilobytes.
@@ -64,18 +65,19 @@ def decode(data):
     few = tf.debugging.Assert(pixels <= MAX_PIXELS, ["The image has too many pixels:", pixels])
     with tf.control_dependencies([few]):
         image = _over_white(tf.cast(image, tf.float32))
-    orientation = tf.cond(is_jpeg, lambda: exif_orientation(data), lambda: 1)
-    return _upright(image, orientation)
+    return _upright(image, exif_orientation(data, is_jpeg))
 
 
-def exif_orientation(data):
-    """Return the orientation, 1 to 8, in the EXIF data of a JPEG; 1 where there is none.
+def exif_orientation(data, is_jpeg):
+    """Return the orientation, 1 to 8, in the EXIF data of a JPEG or PNG; 1 where there is none.
 
     The tag is looked for as it is written in the directory, tag 0x0112, type 3, count 1, in
     either byte order, behind the mark that EXIF data start with.
     """
     head = tf.io.decode_raw(tf.strings.substr(data, 0, _LARGEST_HEADER), tf.uint8)
-    start = _find(head, b"Exif\x00\x00", 0)
+    start = tf.cond(
+        is_jpeg, lambda: _find(head, b"Exif\x00\x00", 0), lambda: _find(head, b"eXIf", 0)
+    )
     little = _find(head, b"\x12\x01\x03\x00\x01\x00\x00\x00", start)
     big = _find(head, b"\x01\x12\x00\x03\x00\x00\x00\x01\x00", start)
     # The value follows the tag: its low byte comes first, or second after the zero matched above.

@@ -21,7 +21,7 @@ A SavedModel for TF Serving or `tf.saved_model.load`, with three signatures:
 |---|---|---|
 | `serving_default` | `images` float32 [B, H, W, 3] | RGB in 0–255, any size |
 | `serve_uint8` | `images` uint8 [B, H, W, 3] | the same, a quarter of the bytes |
-| `serve_bytes` | `image_bytes` string [B] | JPEG, PNG, GIF or BMP files; sizes may differ |
+| `serve_bytes` | `image_bytes` string [B] | JPEG or PNG files; sizes may differ |
 
 Outputs: `boxes` [B, 4] as x1, y1, x2, y2, `coefficients` [B, n] and `outlines` [B, P, 2], relative
 to the image; `shapes` [B]; `class_ids`, `class_names` and `class_probabilities` [B, k], the

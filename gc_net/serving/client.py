@@ -10,8 +10,6 @@ from gc_net.inference.prediction import ClassScore, Ellipse, Prediction
 from gc_net.inference.sources import sources_split
 from gc_net.serving.transports import TRANSPORTS, BadRequest, transport_of
 
-# What TensorFlow can decode in a graph. Other images are sent as PNG.
-_SENT_AS_THEY_ARE = frozenset({"JPEG", "PNG", "GIF", "BMP"})
 _ATTEMPTS = 3  # for an image that is sound but was refused
 
 
@@ -153,11 +151,19 @@ def _ellipse(points):
 
 
 def _as_file(read, index):
-    """Return an image as the bytes of a file that the server can decode."""
+    """Return an image as the bytes of a file from which the server decodes the same pixels."""
     data = read.encoded(index)
-    if data is not None and read_header(data).kind in _SENT_AS_THEY_ARE:
+    if data is not None and _decodes_alike(data):
         return data
     return _as_png(read(index))
+
+
+def _decodes_alike(data):
+    """Tell whether a file is one that TensorFlow decodes, in a graph, as this package does."""
+    header = read_header(data)
+    # TensorFlow shows the one colour that a PNG may declare transparent, in a chunk of this name.
+    plain = header.kind == "PNG" and header.orientation == 1 and b"tRNS" not in data
+    return header.kind == "JPEG" or plain
 
 
 def _as_png(image):

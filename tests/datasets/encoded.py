@@ -101,6 +101,20 @@ def tiff(image, orientation=1):
     return start + bits + pixels + directory
 
 
+def bmp(pixels, palette=()):
+    """An uncompressed BMP of rows from the top: BGRX [H, W, 4], or indices [H, W] of RGB colours.
+
+    OpenCV itself writes no fourth byte, and grey as a palette in which each index is its colour.
+    """
+    height, width = pixels.shape[:2]
+    bits = 8 * pixels[0, 0].nbytes
+    colors = b"".join(bytes([blue, green, red, 0]) for red, green, blue in palette)
+    fields = (40, width, -height, 1, bits, 0, pixels.nbytes, 0, 0, len(palette), 0)
+    start = 54 + len(colors)
+    header = struct.pack("<2sIHHI", b"BM", start + pixels.nbytes, 0, 0, start)
+    return header + struct.pack("<IiiHHIIiiII", *fields) + colors + pixels.tobytes()
+
+
 def png_bomb(height=20_000, width=20_000):
     """A whole, valid PNG of a few kilobytes that unpacks to height × width black pixels."""
     packer = zlib.compressobj(9)
@@ -110,6 +124,10 @@ def png_bomb(height=20_000, width=20_000):
     return b"\x89PNG\r\n\x1a\n" + chunks
 
 
+_INDICES = (picture() == GREEN).all(axis=-1) + 2 * (picture() == BLUE).all(axis=-1)
+PALETTE_BMP = bmp(_INDICES.astype(np.uint8), (RED, GREEN, BLUE))
+# The fourth byte is 0 and means nothing.
+PADDED_BMP = bmp(np.dstack([picture()[..., ::-1], np.zeros(picture().shape[:2], np.uint8)]))
 # `picture()` in encodings that OpenCV does not write.
 CMYK_JPEG = base64.b64decode(
     "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwACAQEBAQECAQEBAgICAgIEAwICAgIFBAQDBAYFBgYGBQYGBgcJCAYHCQcGBggL"
@@ -137,3 +155,5 @@ ANIMATED_GIF = base64.b64decode(
     "PB4eKNwAAAAIWAADCBwocIDBgwYBKFyokCBBhAgZMnQ4EOJBiQspFrQ4AGNDjRw7etQYIKRHACRNjgTJ8aSAlzBfhiQZ"
     "M+ZMjTVh3qSYUyZHmj13OuwpQChBokYHIv2pMSAAOw=="
 )
+# Red, the colour of index 1, is transparent in the first frame.
+CLEAR_GIF = ANIMATED_GIF.replace(b"!\xf9\x04\x00\x0a\x00\x00", b"!\xf9\x04\x01\x0a\x00\x01", 1)

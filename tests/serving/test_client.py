@@ -1,20 +1,42 @@
 import functools
 import itertools
+import struct
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from gc_net.datasets.images import decode_image
 from gc_net.datasets.loading import Unreadable
+from gc_net.export import preprocessing
 from gc_net.export.saved_model import export_saved_model
 from gc_net.inference.localizer import load
 from gc_net.saving import save_model
 from gc_net.serving import Client, ServerError
 from gc_net.serving.transports import BadRequest
+from tests.datasets import encoded
 from tests.inference.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import grpc_server, rest_server
 
 SERVERS = {"grpc": grpc_server, "rest": rest_server}
+PNG = encoded.encode(".png", encoded.picture())
+# What each file is, and whether it is sent as it is.
+FILES = {
+    "JPEG": (encoded.jpeg(encoded.picture()), True),
+    "turned JPEG": (encoded.jpeg_with_exif(encoded.picture(), 6), True),
+    "CMYK JPEG": (encoded.CMYK_JPEG, True),
+    "PNG": (PNG, True),
+    "turned PNG": (encoded.png_with_exif(encoded.picture(), 6), False),
+    "PNG with a transparent colour": (
+        PNG[:33] + encoded.png_chunk(b"tRNS", struct.pack(">3H", *encoded.RED)) + PNG[33:],
+        False,
+    ),
+    "palette BMP": (encoded.PALETTE_BMP, False),
+    "padded BMP": (encoded.PADDED_BMP, False),
+    "GIF": (encoded.ANIMATED_GIF, False),
+    "transparent GIF": (encoded.CLEAR_GIF, False),
+    "WebP": (encoded.webp(encoded.picture()), False),
+}
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +89,24 @@ def test_a_served_model_answers_as_the_loaded_one(server, tmp_path):
             assert prediction.ellipse.axes == pytest.approx(expected.ellipse.axes, abs=0.01)
             turn = (prediction.ellipse.angle - expected.ellipse.angle) / np.pi
             assert turn == pytest.approx(round(turn), abs=0.01)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_the_server_decodes_the_pixels_that_a_loaded_model_sees(kind, monkeypatch):
+    data, as_it_is = FILES[kind]
+    sent = []
+
+    def answer(files):
+        sent.extend(files)
+        raise ServerError("no more is needed")
+
+    with Client("http://127.0.0.1:9", "birds") as client, pytest.raises(ServerError):
+        monkeypatch.setattr(client.transport, "predict", answer)
+        client.predict([data])
+    assert (sent == [data]) == as_it_is
+    found, expected = preprocessing.decode(tf.constant(sent[0])).numpy(), decode_image(data)
+    assert found.shape == expected.shape
+    assert np.abs(found - expected).max() <= (2 if "JPEG" in kind else 0)
 
 
 def test_an_image_that_is_not_square_comes_back_in_its_own_pixels(server):

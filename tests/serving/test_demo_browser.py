@@ -1,13 +1,18 @@
 """The demo page in a real browser, as a user works with it."""
 
+import base64
 import urllib.parse
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
+from gc_net.datasets.images import decode_image
+from gc_net.export import preprocessing
 from gc_net.saving import save_model
 from gc_net.serving.run_demo import make_app
 from tests.browser import TAB
+from tests.datasets import encoded
 from tests.inference.models import always_say, encode, noise, tiny_model
 from tests.serving.servers import running
 
@@ -90,6 +95,29 @@ def test_the_result_is_drawn_at_the_right_place(browser, tmp_path):
         places = [[10, 50], [115, 50], [125, 50], [180, 25], [180, 15], [235, 75], [245, 85]]
         masked = [127, 127, 200, 200, 127, 200, 127]
         assert browser.script(MASKED, article, places) == pytest.approx(masked, abs=3)
+
+
+def test_a_browser_decodes_what_the_server_would_see_otherwise(browser, tmp_path):
+    browser.script(
+        "window.sent = []; const ask = window.fetch;"
+        "window.fetch = (url, options) => {"
+        "  sent.push(JSON.parse(options.body).inputs.image_bytes[0].b64);"
+        "  return ask(url, options);"
+        "};"
+    )
+    files = {
+        "padded.bmp": encoded.PADDED_BMP,
+        "clear.gif": encoded.CLEAR_GIF,
+        "turned.png": encoded.png_with_exif(GREY, 6),
+    }
+    choose(browser, tmp_path, files)
+    sent = [base64.b64decode(text) for text in browser.script("return sent")]
+    for name, data in zip(files, sent, strict=True):
+        found = preprocessing.decode(tf.constant(data)).numpy()
+        np.testing.assert_allclose(found, decode_image(files[name]), atol=1, err_msg=name)
+    # The server turns the PNG, and the browser draws it turned.
+    assert "40, 60, 80, 240 of 100 × 300 pixels" in browser.script(TEXTS, "article")[0]
+    assert browser.script(BLUE_BOX, "article") == pytest.approx([40, 60, 80, 240], abs=2)
 
 
 def test_a_large_image_is_drawn_smaller_with_the_box_in_its_own_pixels(browser, tmp_path):
