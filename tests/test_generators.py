@@ -257,6 +257,23 @@ def test_learned_masks_stay_float32_under_mixed_precision():
         keras.mixed_precision.set_dtype_policy(policy)
 
 
+@every_shape
+@every_ready_generator
+def test_masks_are_the_same_under_mixed_precision(name, build):
+    def drawn():
+        generator = build(name, (64, 64))
+        return generator(generator.shape.sample(8, (0, 0)))
+
+    expected = drawn()
+    policy = keras.mixed_precision.dtype_policy()
+    keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
+    try:
+        found = drawn()
+    finally:
+        keras.mixed_precision.set_dtype_policy(policy)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
 def test_rendered_batches_depend_on_seed_and_step_alone():
     def batches(seed, start=0):
         return list(rendered_batches("rectangle", "full", 16, 4, 3, seed, start=start))

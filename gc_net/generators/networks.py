@@ -92,7 +92,7 @@ class ImplicitNetwork(keras.Model):
         for index in range(1, 4):
             x = layers.Dense(units, activation="silu", dtype="float32", name=f"dense{index}")(x)
         x = layers.Dense(num_curves * 6, dtype="float32", name="curves")(x)
-        x = layers.Reshape((num_curves, 6), name="polynomials")(x)
+        x = layers.Reshape((num_curves, 6), dtype="float32", name="polynomials")(x)
         self.curves = keras.Model(inputs, x, name="curves")
         self.mix = layers.Dense(2 * num_curves, activation="relu", dtype="float32", name="mix")
         self.mix.build((None, None, num_curves))
