@@ -11,7 +11,7 @@ CARD_FILE = "model_card.md"
 
 
 def model_card(name, localizer, metrics=None, license_text=None, usage=""):
-    """Return a model card in Markdown.
+    """Return a model card in Markdown, without the folders of the machine that it is made on.
 
     Args:
         name: Name of the model.
@@ -45,11 +45,11 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         "",
         "## How well it does",
         "",
-        *_block(metrics, "It came without an evaluation."),
+        *_block(without_folders(metrics), "It came without an evaluation."),
         "",
         "## Data and training",
         "",
-        *_block(localizer.info, "It came without a record of its training."),
+        *_block(without_folders(localizer.info), "It came without a record of its training."),
         "",
         "## What to expect",
         "",
@@ -71,6 +71,23 @@ def find_metrics(model_dir):
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
     return None
+
+
+def without_folders(record):
+    """Return a record whose absolute paths are cut to their last part.
+
+    Where a dataset or a run was on the machine that trained a model says nothing elsewhere.
+    """
+    if isinstance(record, dict):
+        return {name: without_folders(value) for name, value in record.items()}
+    if isinstance(record, list):
+        return [without_folders(value) for value in record]
+    if not isinstance(record, str):
+        return record
+    flag, equals, value = record.rpartition("=")  # as in the command that was given
+    if os.path.isabs(value):
+        value = os.path.basename(os.path.normpath(value))
+    return f"{flag}{equals}{value}"
 
 
 def _frame(localizer):

@@ -5,7 +5,7 @@ import os
 from gc_net.atomic_files import replaced_folder
 from gc_net.evaluation.compare import METRICS_FILE
 from gc_net.evaluation.writing import write_json
-from gc_net.export.card import CARD_FILE, find_metrics, model_card
+from gc_net.export.card import CARD_FILE, find_metrics, model_card, without_folders
 from gc_net.export.parity import largest_differences, random_images
 from gc_net.inference.graph import localize
 from gc_net.inference.localizer import load, model_folder
@@ -57,20 +57,3 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None, loo
             localize(localizer.model, images), localize(load(temporary).model, images)
         )
     return output_dir, differences
-
-
-def without_folders(record):
-    """Return a record whose absolute paths are cut to their last part.
-
-    Where a dataset or a run was on the machine that trained a model says nothing elsewhere.
-    """
-    if isinstance(record, dict):
-        return {name: without_folders(value) for name, value in record.items()}
-    if isinstance(record, list):
-        return [without_folders(value) for value in record]
-    if not isinstance(record, str):
-        return record
-    flag, equals, value = record.rpartition("=")  # as in the command that was given
-    if os.path.isabs(value):
-        value = os.path.basename(os.path.normpath(value))
-    return f"{flag}{equals}{value}"
