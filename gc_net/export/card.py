@@ -45,6 +45,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         "",
         "## How well it does",
         "",
+        *_measured_otherwise(metrics, model.look),
         *_block(without_folders(metrics), "It came without an evaluation."),
         "",
         "## Data and training",
@@ -98,6 +99,19 @@ def _frame(localizer):
 
 def _look(look):
     return f"a region of {look:g} × the shape's longer side" if look else "none"
+
+
+def _measured_otherwise(metrics, look):
+    """Return a paragraph that says so where the metrics are of another second look."""
+    measured = (metrics or {}).get("settings", {}).get("look", look)
+    if measured == look:
+        return []
+    return [
+        f"Measured with another second look ({_look(measured)}) than this export has "
+        f"({_look(look)}). Boxes do not depend on it, and neither does CorLoc; classes do, and so "
+        "do ClsErr and LocErr.",
+        "",
+    ]
 
 
 def _block(content, otherwise):
