@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -9,13 +10,31 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+def copy_tracked_files(folder):
+    """Copy the checkout as git has it.
+
+    Setuptools builds in the folder it is given and packs what earlier builds have left there.
+    """
+    listing = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, os.fsdecode(listing.stdout).split("\0")):
+        if (ROOT / name).exists():  # or else it was deleted and that is not committed yet
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+
+
 @pytest.mark.slow
 def test_wheel_works_in_any_folder_with_its_shipped_weights(tmp_path):
+    source = tmp_path / "source"
+    copy_tracked_files(source)
     pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
-    subprocess.run([*pip, "--wheel-dir", tmp_path, ROOT], check=True)
+    subprocess.run([*pip, "--wheel-dir", tmp_path, source], check=True)
     (wheel,) = tmp_path.glob("gc_net-*.whl")
     with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if ".dist-info/" not in name}
         archive.extractall(tmp_path / "installed")
+    tracked = (path for folder in ("gc_net", "tools") for path in (source / folder).rglob("*"))
+    assert packed == {str(path.relative_to(source)) for path in tracked if path.is_file()}
+    assert {"gc_net/serving/demo.html", "gc_net/evaluation/report_template.html"} <= packed
     code = (
         "import gc_net; from gc_net.generators.learned import LearnedGenerator;"
         f"assert gc_net.__file__.startswith({str(tmp_path)!r}), gc_net.__file__;"
