@@ -5,8 +5,9 @@ python -m tools.predict --model=runs/birds --images='photos/**/*.jpg' --output=o
     --format=label_studio --min_confidence=0.3 --previews=50
 
 --images is a folder, an image, a pattern, or a .txt file with one path a line. A run that was
-interrupted goes on when it is started again. The exit status is 0 if all is well, 1 if images could
-not be read (they are listed in unreadable.txt), and 2 if the run could not be done.
+interrupted goes on when it is started again. The exit status is 0 if all is well, 3 if images could
+not be read (they are listed in unreadable.txt), 2 if the run could not be done, and 1 if a flag is
+wrong.
 """
 
 import sys
@@ -38,6 +39,8 @@ flags.DEFINE_string(
     None,
     "What comes before a file's name in Label Studio; for images it serves itself if not set.",
 )
+
+_SOME_UNREADABLE = 3  # absl ends with 1 itself where a flag is wrong
 
 
 def main(argv):
@@ -74,7 +77,7 @@ def main(argv):
         print("\nInterrupted. The same command goes on where this stopped.", file=sys.stderr)
         return 130
     print(summary.text())
-    return 1 if summary.unreadable else 0
+    return _SOME_UNREADABLE if summary.unreadable else 0
 
 
 if __name__ == "__main__":

@@ -372,13 +372,15 @@ def test_the_tool_writes_files_and_its_exit_status_tells_of_unreadable_images(
     command = [sys.executable, "-m", "tools.predict", f"--model={model_dir.parent}"]
     command += [f"--images={photos}/**/*.png", f"--output={tmp_path}/out", "--format=csv"]
     ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == 1, ended.stderr
+    assert ended.returncode == 3, ended.stderr
     assert "broken.png" in ended.stdout
     assert len(read_boxes(str(tmp_path / "out" / "predictions.csv"))) == 3
     # What cannot be done is found out before TensorFlow is imported, here as for users.
     ended = subprocess.run([*command, f"--images={tmp_path}/none"], capture_output=True, text=True)
     assert ended.returncode == 2
     assert f"{tmp_path}/none" in ended.stderr and "Traceback" not in ended.stderr
+    mistyped = subprocess.run([*command, "--fromat=csv"], capture_output=True, text=True)
+    assert mistyped.returncode == 1
 
 
 def test_a_folder_without_a_model_is_an_error_that_says_so(photos, tmp_path):
