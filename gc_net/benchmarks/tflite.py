@@ -6,7 +6,7 @@ import tensorflow as tf
 from gc_net.benchmarks.images import image_files
 from gc_net.benchmarks.predict import model_folder
 from gc_net.benchmarks.rounds import conditions, in_turn, table
-from gc_net.export.tflite import TFLiteModule, compare, convert, read_squashed
+from gc_net.export.tflite import TFLiteModule, compare, convert, squashed_files
 from gc_net.inference.graph import localize
 from gc_net.inference.localizer import load
 
@@ -36,9 +36,9 @@ def report(
     yield f"{conditions()}, {num_images} images, seed {seed}, medians of {rounds} rounds"
     with (
         model_folder(model, backbone, image_size) as folder,
-        image_files(images, num_images, seed=seed) as (root, _),
+        image_files(images, num_images, seed=seed) as (root, files),
     ):
-        timings, differences, sizes = measure(folder, root, num_images, rounds)
+        timings, differences, sizes = measure(folder, root, files, rounds)
     names = next(iter(differences.values()))
     rows = []
     for way in timings.wall:
@@ -56,10 +56,13 @@ def report(
     yield table([*header, *(_title(name) for name in names)], rows)
 
 
-def measure(model_dir, images, num_images, rounds, num_compared=32, num_threads=None):
-    """Return `Timings` of one image, {file: {output: difference}} and {file: bytes}."""
+def measure(model_dir, root, files, rounds, num_compared=32, num_threads=None):
+    """Return `Timings` of one image, {file: {output: difference}} and {file: bytes}.
+
+    Images are `files`, named from the folder `root`.
+    """
     localizer = load(model_dir)
-    calibration = read_squashed(images, num_images, localizer.resize_size)
+    calibration = squashed_files(root, files, localizer.resize_size)
     module = TFLiteModule(localizer)
     contents = {FLOAT: convert(module), INTEGER: convert(module, calibration)}
     compared = calibration[:num_compared]

@@ -160,10 +160,18 @@ def read_squashed(images, count, size):
     """Return up to `count` of the images that `images` stands for, uint8 [N, size, size, 3]."""
     root, files = find_images(images)
     chosen = np.unique(np.linspace(0, len(files) - 1, min(count, len(files))).astype(int))
+    return squashed_files(root, [files[index] for index in chosen], size)
+
+
+def squashed_files(root, files, size):
+    """Return the images in `files`, named from `root`, uint8 [N, size, size, 3].
+
+    Those that cannot be read are left out.
+    """
     squashed = []
-    for index in chosen:
+    for file in files:
         try:
-            image = read_image(os.path.join(root, files[index]), target=size)
+            image = read_image(os.path.join(root, file), target=size)
         except ImageError:
             continue  # one more or less does not matter to a range
         squashed.append(squash(image, size))
