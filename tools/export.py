@@ -59,7 +59,7 @@ def main(argv):
             look=FLAGS.look,
             **options,
         )
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:  # the last from `gc_net.export.parity`
         print(error, file=sys.stderr)
         return 2
     print(f"Written to {folder}. Against the Keras model, the largest differences:")

@@ -1,5 +1,7 @@
 import json
 import os
+import subprocess
+import sys
 
 import cv2
 import numpy as np
@@ -153,3 +155,15 @@ def test_an_export_that_fails_leaves_nothing_behind(tmp_path):
         os.mkdir(temporary)
         os.mkdir(final)
     assert os.listdir(tmp_path / "m") == ["1"]
+
+
+def test_the_tool_says_in_a_line_that_an_export_differs_from_keras(run, tmp_path):
+    code = (
+        "from gc_net.export import parity; parity.compare_saved_model.__defaults__ = (-1.0,);"
+        "from absl import app; from tools import export; app.run(export.main)"
+    )
+    command = [sys.executable, "-c", code, f"--model={run}", f"--output={tmp_path}/m"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 2, ended.stderr
+    assert "differs from the Keras model" in ended.stderr and "Traceback" not in ended.stderr
+    assert os.listdir(tmp_path / "m") == []
