@@ -62,6 +62,11 @@ def main(argv):
             )
     for name in WHOLE_NUMBERS:
         if name in settings:
+            if not all(value.isdecimal() and int(value) for value in settings[name]):
+                raise app.UsageError(
+                    f"--{name} takes whole numbers above 0, with commas between them. "
+                    f"Received: {','.join(settings[name])}"
+                )
             settings[name] = [int(value) for value in settings[name]]
     try:
         for block in report(**settings):

@@ -74,6 +74,13 @@ def test_the_tool_refuses_settings_that_a_benchmark_does_not_have():
     assert "--batch_size means nothing to --what=help, which takes: --rounds" in done.stderr
 
 
+@pytest.mark.parametrize("sizes", ["abc", "32,0"])
+def test_the_tool_refuses_sizes_that_are_no_whole_numbers(sizes):
+    done = run_tool("--what=size", f"--sizes={sizes}")
+    assert done.returncode != 0 and "Traceback" not in done.stderr
+    assert f"between them. Received: {sizes}" in done.stderr
+
+
 @pytest.mark.parametrize("name", BENCHMARKS.names)
 def test_every_benchmark_takes_settings_that_are_flags_of_the_tool(name):
     import inspect
