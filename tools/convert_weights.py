@@ -37,8 +37,14 @@ def main(argv):
 
     try:
         convert_weights(FLAGS.backbone, FLAGS.source, FLAGS.output, FLAGS.dtype)
-    except (FileNotFoundError, ImportError, ValueError) as error:
+    except (OSError, ImportError, ValueError) as error:
         sys.exit(f"convert_weights: {error}")
+    except Exception as error:  # PyTorch has another one for each way in which a file can be wrong
+        reason = str(error).partition("\n")[0]
+        sys.exit(
+            f"convert_weights: {FLAGS.source} is damaged or no state dict, which is a dict of "
+            f"tensors by name ({type(error).__name__}: {reason})."
+        )
     print(f"Wrote {FLAGS.output}.")
 
 

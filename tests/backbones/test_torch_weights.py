@@ -105,6 +105,44 @@ def test_reading_a_pth_file_without_pytorch_tells_what_to_do(tmp_path, monkeypat
         convert_weights("googlenet", str(tmp_path / "absent.pth"), tmp_path / "out.npz")
 
 
+def test_the_tool_says_in_a_line_what_is_wrong_with_a_file(tmp_path):
+    (tmp_path / "state.pth").write_bytes(b"")
+    code = """
+import sys, types
+from absl import app
+from gc_net.backbones import convert
+from tools import convert_weights
+
+class Own(Exception):
+    pass
+
+def load(source, **options):
+    if isinstance(found, Exception):
+        raise found
+    return found
+
+def main(argv):
+    global found
+    refused = PermissionError(13, "Permission denied", convert_weights.FLAGS.source)
+    for found in (EOFError("Ran out of input"), Own("cut off\\nat byte 7"), refused, {"epoch": 3}):
+        try:
+            convert_weights.main(argv)
+        except SystemExit as error:
+            print(error.code)
+
+sys.modules["torch"] = types.SimpleNamespace(load=load)
+app.run(main)
+"""
+    command = [sys.executable, "-c", code, "--backbone=vgg16", f"--source={tmp_path}/state.pth"]
+    command.append(f"--output={tmp_path}/out.npz")
+    ended = subprocess.run(command, capture_output=True, text=True)
+    lines = ended.stdout.splitlines()
+    assert all(line.startswith("convert_weights: ") and "state.pth" in line for line in lines)
+    reasons = ["(EOFError: Ran out of input).", "(Own: cut off).", "Permission denied", "'int' obj"]
+    for line, reason in zip(lines, reasons, strict=True):
+        assert reason in line
+
+
 def test_the_tool_lists_its_flags_without_loading_keras():
     code = (
         "import sys, tools.convert_weights; "
