@@ -19,7 +19,12 @@ from tools import look_flag, path_flags
 
 FLAGS = flags.FLAGS
 path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
-path_flags.define("output", None, "Folder of the model's versions.", required=True)
+path_flags.define(
+    "output",
+    None,
+    "Folder of the model's versions; with --format=folder, the folder to make.",
+    required=True,
+)
 flags.DEFINE_enum("format", "saved_model", EXPORTS.names, "What to write.")
 flags.DEFINE_integer(
     "export_version", None, "Number of the version; the next one if not set.", lower_bound=1
