@@ -1,9 +1,12 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from keras import ops
 
 from gc_net.datasets.folder import BOX_FILES, BOX_FOLDERS, Folder
+from gc_net.shapes.base import Shape
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -29,6 +32,19 @@ def test_every_tool_that_the_readme_runs_exists():
     tools = set(re.findall(r"python -m tools\.(\w+)", README.read_text("utf-8")))
     missing = [tool for tool in tools if not (README.parent / "tools" / f"{tool}.py").exists()]
     assert tools and not missing
+
+
+def test_the_shape_that_is_given_as_an_example_is_found_again_in_its_masks():
+    text = (README.parent / "CONTRIBUTING.md").read_text("utf-8")
+    names = {"Shape": Shape, "np": np, "ops": ops}
+    exec(re.search(r"## A shape\n.*?```python\n(.*?)```", text, re.S)[1], names)
+    shape = names["Diamond"]()
+    coefficients = np.array([[0.5, 0.45, 0.6, 0.3, 0.4]], "float32")
+    mask = np.asarray(shape.masks(coefficients, 200, 200))[0, ..., 0] > 0.5
+    np.testing.assert_allclose(shape.fit(mask), coefficients[0], atol=0.01)
+    rows, columns = np.nonzero(mask)
+    box = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+    np.testing.assert_allclose(200 * np.asarray(shape.boxes(coefficients))[0], box, atol=1.5)
 
 
 def box_section():
