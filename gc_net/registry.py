@@ -11,7 +11,7 @@ class Registry:
 
     Args:
         kind: What the entries are, in the singular; used in error messages.
-        entries: Mapping of name to `"module:attribute"`.
+        entries: Mapping of name to `"module:attribute"`, or to the object itself.
 
     Example:
         SHAPES = Registry("shape", {"rectangle": "gc_net.shapes.rectangle:Rectangle"})
@@ -31,12 +31,6 @@ class Registry:
 
     def __iter__(self):
         return iter(self._entries)
-
-    def register(self, name, target):
-        """Add an entry; `target` is a `"module:attribute"` string or the object itself."""
-        if name in self._entries:
-            raise ValueError(f"The {self.kind} {name!r} is already registered.")
-        self._entries[name] = target
 
     def get(self, name):
         """Return the object registered as `name`."""

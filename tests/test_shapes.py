@@ -249,13 +249,6 @@ def test_principal_axes_of_an_ellipse_not_stretched_are_its_own():
     )
 
 
-def test_shifted_frame_moves_the_centre_alone():
-    shape = shapes.get("rectangle")
-    frame = shape.frame(np.array([[0.5, 0.5, 0.2, 0.4]], "float32"))
-    boxes = shape.frame_boxes(frame.shifted(0.1, -0.2))
-    np.testing.assert_allclose(boxes, [[0.5, 0.1, 0.7, 0.5]], atol=1e-6)
-
-
 # Samplers.
 
 

@@ -32,13 +32,6 @@ class Frame(NamedTuple):
         )
         return Frame(self.center * scale, self.u * scale, self.v * scale)
 
-    def shifted(self, dx, dy):
-        """Move the centre."""
-        offset = ops.stack(
-            [ops.cast(dx, self.center.dtype), ops.cast(dy, self.center.dtype)], axis=-1
-        )
-        return Frame(self.center + offset, self.u, self.v)
-
 
 def principal_axes(frame):
     """Return the full axes and the angle of the ellipse spanned by a frame's half axes.
