@@ -39,4 +39,5 @@ def _read_state(source):
             "where the arrays of the state dict are saved with `numpy.savez`; then pass that .npz."
         ) from error
     state = torch.load(source, map_location="cpu", weights_only=True)
+    state = state.get("state_dict", state)  # a checkpoint of a training holds it among others
     return {key: value.numpy() for key, value in state.items()}

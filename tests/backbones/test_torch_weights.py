@@ -3,11 +3,13 @@
 import pathlib
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
 
 from gc_net import backbones, weights
+from gc_net.backbones import convert
 from gc_net.backbones.convert import convert_weights
 from tests.backbones import formula
 
@@ -103,6 +105,17 @@ def test_reading_a_pth_file_without_pytorch_tells_what_to_do(tmp_path, monkeypat
         convert_weights("googlenet", str(tmp_path / "state.pth"), tmp_path / "out.npz")
     with pytest.raises(FileNotFoundError, match=r"absent\.pth"):
         convert_weights("googlenet", str(tmp_path / "absent.pth"), tmp_path / "out.npz")
+
+
+@pytest.mark.parametrize("wrap", [lambda state: state, lambda state: {"state_dict": state}])
+def test_a_state_dict_may_lie_in_a_checkpoint_of_a_training(tmp_path, monkeypatch, wrap):
+    weights = np.arange(3.0)
+    state = {"features.0.bias": types.SimpleNamespace(numpy=lambda: weights)}
+    torch = types.SimpleNamespace(load=lambda source, **options: wrap(state))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    (tmp_path / "state.pth").write_bytes(b"")
+    found = convert._read_state(str(tmp_path / "state.pth"))
+    assert list(found) == ["features.0.bias"] and found["features.0.bias"] is weights
 
 
 def test_the_tool_says_in_a_line_what_is_wrong_with_a_file(tmp_path):
