@@ -52,6 +52,29 @@ class BackgroundLoss(keras.losses.Loss):
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
+class ClassLoss(ObjectLoss):
+    """Cross-entropy of an image's logits [B, C] and the labels [B], as classifiers learn by.
+
+    Args:
+        smoothing: Part of each label that is spread evenly over all classes.
+    """
+
+    def __init__(self, smoothing=0.0, name="class", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.smoothing = smoothing
+
+    def call(self, y_true, y_pred):
+        loss = super().call(y_true, y_pred)
+        if not self.smoothing:
+            return loss
+        spread = -ops.mean(ops.log_softmax(ops.cast(y_pred, "float32"), axis=-1), axis=-1)
+        return (1.0 - self.smoothing) * loss + self.smoothing * spread
+
+    def get_config(self):
+        return {**super().get_config(), "smoothing": self.smoothing}
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
 class OverlapLoss(keras.losses.Loss):
     """1 − 2·Σpg/(Σp² + Σg²) of each image: zero exactly where two soft masks are the same."""
 

@@ -29,6 +29,8 @@ class GCNet(keras.Model):
         look: Side of the region of the second look, as a multiple of the shape's longer side; 0
             for none. It matters to prediction and evaluation, which have the original images, see
             `gc_net.datasets.crops`; not to training, nor to a call on squashed images.
+        namer: A `Classifier` for the second look, of an image size of its own; if None, the
+            classifier looks twice.
 
     Example:
         model = GCNet(
@@ -51,11 +53,12 @@ class GCNet(keras.Model):
         gamma=1.0,
         frozen_mode="inference",
         look=0.0,
+        namer=None,
         name="gc_net",
         **kwargs,
     ):
         super().__init__(name=name, **kwargs)
-        _check_parts(detector, generator, classifier, frozen_mode)
+        _check_parts(detector, generator, classifier, namer, frozen_mode)
         self.detector = detector
         self.generator = generator
         self.classifier = classifier
@@ -65,11 +68,14 @@ class GCNet(keras.Model):
         self.gamma = float(gamma)
         self.frozen_mode = frozen_mode
         self.look = check_look(look)
+        self.namer = namer
         # A layer that is not trainable normalizes with its stored statistics whatever the mode,
         # so in training mode the frozen networks are only left out of `trainable_weights`.
         frozen = frozen_mode == "inference"
         classifier.trainable = not frozen
         generator.trainable = generator.learns_with_detector or not frozen
+        if namer is not None:
+            namer.trainable = False
         self._losses_by_term = {
             "area": AreaLoss(),
             "object": ObjectLoss(),
@@ -108,6 +114,11 @@ class GCNet(keras.Model):
     @property
     def trainable_variables(self):
         return self.trainable_weights
+
+    @property
+    def closer(self):
+        """The `Classifier` of the second look."""
+        return self.namer or self.classifier
 
     @property
     def metrics(self):
@@ -176,8 +187,8 @@ class GCNet(keras.Model):
             input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
         )
 
-    def with_classifier(self, classifier, look):
-        """Return a model of the same parts, but for another classifier, and a second look."""
+    def naming(self, classifier, look, namer=None):
+        """Return a model of the same parts, but for those that name classes."""
         return GCNet(
             self.detector,
             self.generator,
@@ -187,6 +198,7 @@ class GCNet(keras.Model):
             gamma=self.gamma,
             frozen_mode=self.frozen_mode,
             look=look,
+            namer=namer,
         )
 
     def mask(self, images, coefficients, training=False):
@@ -285,18 +297,22 @@ class GCNet(keras.Model):
             "gamma": self.gamma,
             "frozen_mode": self.frozen_mode,
             "look": self.look,
+            "namer": self.namer and serialize(self.namer),
             "name": self.name,
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
-        for part in ("detector", "generator", "classifier"):
+        for part in ("detector", "generator", "classifier", "namer"):
+            # Files from before there were namers have none.
+            if config.get(part) is None:
+                continue
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects)
         return cls(**config)
 
 
-def _check_parts(detector, generator, classifier, frozen_mode):
+def _check_parts(detector, generator, classifier, namer, frozen_mode):
     """Raise where the parts do not fit together."""
     shape = generator.shape
     if detector.num_coefficients != shape.num_coefficients:
@@ -312,5 +328,10 @@ def _check_parts(detector, generator, classifier, frozen_mode):
     }
     if len(set(sizes.values())) > 1:
         raise ValueError(f"The parts must agree on the image size. Received: {sizes}")
+    if namer is not None and namer.num_classes != classifier.num_classes:
+        raise ValueError(
+            f"The namer must have the classes of the classifier. Received: {namer.num_classes} and "
+            f"{classifier.num_classes}"
+        )
     if frozen_mode not in FROZEN_MODES:
         raise ValueError(f"`frozen_mode` must be one of {FROZEN_MODES}. Received: {frozen_mode!r}")

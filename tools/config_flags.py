@@ -11,6 +11,7 @@ from gc_net.training.config import (
     DataConfig,
     DetectorConfig,
     GeneratorConfig,
+    NamerConfig,
     NetworkConfig,
     RunOptions,
     TrainConfig,
@@ -27,6 +28,7 @@ SECTIONS = {
     "generator": GeneratorConfig,
     "warmup": WarmupConfig,
     "detector": DetectorConfig,
+    "namer": NamerConfig,
 }
 
 
@@ -111,7 +113,7 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
 
         with Chain(config, options, **shared) as chain:
             model_dir = chain.train(stages)
-        if evaluate and "detector" in stages and chain.chief:
+        if evaluate and {"detector", "namer"} & set(stages) and chain.chief:
             from gc_net.evaluation.evaluate import evaluate_run
 
             # Test images are read once: a cache that nobody asked for would only fill the disk.

@@ -12,7 +12,7 @@ from absl import app, flags
 
 from tools import config_flags, path_flags
 
-config_flags.define_stages("warmup", "detector", own="detector")
+config_flags.define_stages("warmup", "detector", "namer", own="detector")
 flags.adopt_module_key_flags(config_flags)
 path_flags.define(
     "classifier_dir", None, "The run whose classifier to use, where it is not in work_dir."
@@ -24,9 +24,9 @@ flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and 
 def main(argv):
     config_flags.run_stages(
         argv,
-        ["warmup", "detector"],
+        ["warmup", "detector", "namer"],
         own="detector",
-        stages=["generator", "warmup", "detector"],
+        stages=["generator", "warmup", "detector", "namer"],
         evaluate=flags.FLAGS.evaluate,
         classifier_dir=flags.FLAGS.classifier_dir or flags.FLAGS.work_dir,
         warmup_dir=flags.FLAGS.warmup_dir,

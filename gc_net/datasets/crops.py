@@ -82,6 +82,21 @@ def crop(image, region_rel_xyxy):
     return image[top:bottom, left:right]
 
 
+def read_region(read, index, region_rel_xyxy, target):
+    """Return what a region shows of an image, decoded at a reduced size where that is enough.
+
+    Args:
+        read: The `read` of a split.
+        index: Place in the split.
+        region_rel_xyxy: [4], see `regions`.
+        target: Side that the result is to be squashed to.
+    """
+    # A large photo need not show more of the region than is used.
+    side = max(float(region_rel_xyxy[2] - region_rel_xyxy[0]), 1e-6)
+    image, _ = read_reduced(read, index, math.ceil(target / side))
+    return crop(image, region_rel_xyxy)
+
+
 class CloseUps:
     """Cuts regions out of a split's original images, batch by batch.
 
@@ -177,9 +192,7 @@ class _Originals:
         """Return what a region shows of the image as it was kept, or else decoded again."""
         image = self._kept.get(index)
         if image is None:
-            # A large photo need not show more of the region than is used.
-            side = max(float(region_rel_xyxy[2] - region_rel_xyxy[0]), 1e-6)
-            image, _ = read_reduced(self._plain, index, math.ceil(target / side))
+            return read_region(self._plain, index, region_rel_xyxy, target)
         return crop(image, region_rel_xyxy)
 
     def forget(self, indices):

@@ -79,7 +79,7 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
     run = batch_function(model, baselines, ten_crop)
     look_again = None
     if look:
-        look_again = CloserJudge(model.classifier, split, [look])
+        look_again = CloserJudge(model.closer, split, [look])
         split = look_again.split
     batches = pipeline.evaluation_batches(
         split, truth, frame=protocol.frame, ten_crop=ten_crop, indices=indices, **options

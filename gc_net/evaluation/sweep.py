@@ -171,7 +171,7 @@ def _train(config, options, work_dir):
     return train(
         config,
         dataclasses.replace(options, work_dir=work_dir),
-        stages=("generator", "detector"),
+        stages=("generator", "detector", "namer"),
         classifier_dir=shared,
         warmup_dir=before,
     )

@@ -36,6 +36,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         f"| classifier | {model.classifier.backbone.name}, {len(localizer.class_names)} classes |",
         f"| generator | {model.generator.kind} |",
         f"| second look | {_look(model.look)} |",
+        f"| namer | {_namer(model.namer)} |",
         f"| parameters | {parameters:,} |",
         f"| licence | {license_text or 'not stated'} |",
         "",
@@ -99,6 +100,12 @@ def _frame(localizer):
 
 def _look(look):
     return f"a region of {look:g} × the shape's longer side" if look else "none"
+
+
+def _namer(namer):
+    if namer is None:
+        return "none: the classifier looks twice"
+    return f"{namer.backbone.name}, of close-ups of {namer.image_size} × {namer.image_size}"
 
 
 def _measured_otherwise(metrics, look):

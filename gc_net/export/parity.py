@@ -68,7 +68,7 @@ def _localized(model, images):
     if model.look:
         sizes = np.full((len(images), 2), images.shape[1], np.int32)
         close_ups = preprocessing.close_ups(
-            images, sizes, outputs["boxes"], model.look, model.classifier.image_size
+            images, sizes, outputs["boxes"], model.look, model.closer.image_size
         )
         second = second_look(model, close_ups)
     return concluded(outputs, second)

@@ -51,7 +51,7 @@ class ServingModule(tf.Module):
         )
         self._second_look = None
         if model.look:
-            close = model.classifier.image_size
+            close = model.closer.image_size
             self._second_look = tf.function(
                 lambda images: second_look(model, images),
                 input_signature=[tf.TensorSpec([None, close, close, 3], tf.float32, "close_ups")],
@@ -99,11 +99,8 @@ class ServingModule(tf.Module):
         """Return all outputs, given what `preprocessing.close_ups` takes for the second look."""
         outputs, second = self._first_look(squashed), None
         if self._second_look:
-            model = self._localizer.model
-            close = model.classifier.image_size
-            close_ups = preprocessing.close_ups(
-                originals, sizes, outputs["boxes"], model.look, close
-            )
+            look, close = self._localizer.model.look, self._localizer.model.closer.image_size
+            close_ups = preprocessing.close_ups(originals, sizes, outputs["boxes"], look, close)
             second = self._second_look(close_ups)
         outputs = concluded(outputs, second)
         shape = self._localizer.shape

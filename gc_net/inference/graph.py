@@ -66,7 +66,7 @@ def first_look(model, images, confidence=True):
 
 def second_look(model, close_ups):
     """Return the class probabilities [B, C] of close-ups [B, S, S, 3] of the placed shapes."""
-    return _probabilities(model.classifier(ops.cast(close_ups, "float32"), training=False))
+    return _probabilities(model.closer(ops.cast(close_ups, "float32"), training=False))
 
 
 def concluded(outputs, second_probabilities=None):

@@ -80,7 +80,7 @@ class Localizer:
         self.shape = model.shape
         self._forward = {flag: self._compile(localize, flag) for flag in (False, True)}
         self._first_look = {flag: self._compile(first_look, flag) for flag in (False, True)}
-        close = model.classifier.image_size
+        close = model.closer.image_size
         self._second_look = tf.function(
             lambda close_ups: second_look(model, close_ups),
             input_signature=[tf.TensorSpec([None, close, close, 3], tf.uint8)],
@@ -126,7 +126,7 @@ class Localizer:
             unreadable = Unreadable(announce=True)
         close_ups = None
         if self.model.look:
-            close_ups = CloseUps(split, self.model.classifier.image_size, [self.model.look])
+            close_ups = CloseUps(split, self.model.closer.image_size, [self.model.look])
             split = close_ups.split
         batches = evaluation_batches(
             split,

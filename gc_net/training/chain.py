@@ -7,10 +7,12 @@ import numpy as np
 from gc_net import presets, shapes
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
+from gc_net.saving import load_model
 from gc_net.training import classifier as classifier_stage
 from gc_net.training import detector as detector_stage
 from gc_net.training import devices, loop, run, watch
 from gc_net.training import generator as generator_stage
+from gc_net.training import namer as namer_stage
 from gc_net.training import warmup as warmup_stage
 from gc_net.training.config import STAGES, WARMUP_SETTINGS
 from gc_net.training.folds import assign_folds, fold_batches
@@ -109,6 +111,8 @@ class Chain(Workspace):
                 self.generator()
             if config.detector.epochs:
                 self._detector_steps()
+        if "namer" in stages and config.namer.epochs:
+            self.data.num_steps("namer", config.namer.batch_size)
 
     def _check_network(self):
         """Build the network that training starts from, for its errors alone."""
@@ -339,8 +343,54 @@ class Chain(Workspace):
                 epoch_logs=self._corloc_log(model),
             )
         # What was trained with classifiers of folds is used with the one of all images.
-        model = model.with_classifier(final, settings.look)
+        model = model.naming(final, settings.look)
         self._save(folder, self.model_dir, model)
+
+    def train_namer(self):
+        """Give the model a namer, where the settings ask for it."""
+        if not self.config.namer.epochs:
+            return
+        if not self._is_done(self.model_dir):
+            raise RunError(
+                f"There is no model in {self.work_dir} yet, from whose shapes a namer could learn. "
+                "Train the detector first."
+            )
+        model = load_model(self.model_dir).model
+        namer = self.namer(model)
+        if model.namer is None:
+            model = model.naming(model.classifier, self.config.detector.look, namer)
+            self._save(os.path.join(self.work_dir, "namer"), self.model_dir, model)
+
+    def namer(self, model):
+        """Return the trained namer.
+
+        Args:
+            model: The `GCNet` whose detector places the shapes.
+        """
+        folder = os.path.join(self.work_dir, "namer")
+        model_dir = os.path.join(folder, "model")
+        sections = ("data", "network", "classifier", "warmup", "detector", "namer")
+        self._check(folder, {**self._settings(*sections), **self._classifier_run()})
+        if self._is_done(model_dir):
+            return load_model(model_dir).model
+        self._announce("Namer")
+        self._set_seed("namer")
+        settings = self.config.namer
+        path = os.path.join(folder, namer_stage.BOXES_FILE)
+        boxes_rel_xyxy = namer_stage.find_boxes(model, self.data, path, write=self.chief)
+        data = namer_stage.close_up_data(self.data, boxes_rel_xyxy, self.config)
+        indices = np.flatnonzero(np.isfinite(boxes_rel_xyxy[:, 0]))
+        namer = namer_stage.build_namer(self.config, len(self.dataset.class_names))
+        self._freeze(namer)
+        steps = data.num_steps("namer", settings.batch_size, len(indices))
+        trained = namer_stage.trained_namer(namer, self.config, settings.epochs * steps)
+
+        def batches(**position):
+            return data.batches(settings.batch_size, indices, **position)
+
+        self._train(trained, batches, settings.epochs, steps, folder)
+        self._save(folder, model_dir, namer)
+        return namer
 
     def _detector_steps(self):
         batch_size, num_folds = self.config.detector.batch_size, self.config.classifier.num_folds

@@ -3,6 +3,7 @@
 import keras
 
 from gc_net.classifier import Classifier
+from gc_net.losses import ClassLoss
 from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, warm_cosine
 from gc_net.registry import Registry
 from gc_net.training.masks import RandomMasks
@@ -17,10 +18,10 @@ class MaskedClassifier(keras.Model):
 
     Args:
         classifier: The `Classifier` to train.
-        masks: A `RandomMasks` layer.
+        masks: A `RandomMasks` layer, or None for no masks.
     """
 
-    def __init__(self, classifier, masks, name="masked_classifier", **kwargs):
+    def __init__(self, classifier, masks=None, name="masked_classifier", **kwargs):
         super().__init__(name=name, **kwargs)
         self.classifier = classifier
         self.masks = masks
@@ -31,7 +32,8 @@ class MaskedClassifier(keras.Model):
 
     def call(self, images, training=False):
         normalized = self.classifier.normalize(images)
-        normalized = self.masks(normalized, training=training)
+        if self.masks is not None:
+            normalized = self.masks(normalized, training=training)
         return self.classifier.from_normalized(normalized, training=training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
@@ -82,10 +84,19 @@ def trained_classifier(classifier, config, num_steps):
         settings.mask_inverted,
         seed=config.seed,
     )
+    return compiled(classifier, OPTIMIZERS.get(settings.recipe)(settings, num_steps), masks)
+
+
+def compiled(classifier, optimizer, masks=None, smoothing=0.0):
+    """Return a compiled `MaskedClassifier`.
+
+    Args:
+        smoothing: Part of each label that is spread evenly over all classes.
+    """
     model = MaskedClassifier(classifier, masks)
     model.compile(
-        optimizer=OPTIMIZERS.get(settings.recipe)(settings, num_steps),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        optimizer=optimizer,
+        loss=ClassLoss(smoothing),
         # XLA's convolutions are slower than oneDNN's on a CPU.
         jit_compile=False,
     )

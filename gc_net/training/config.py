@@ -16,7 +16,7 @@ from gc_net.generators import GENERATORS
 from gc_net.shapes import SHAPES
 
 # In the order in which they run.
-STAGES = ("classifier", "generator", "warmup", "detector")
+STAGES = ("classifier", "generator", "warmup", "detector", "namer")
 # The detector's settings that matter to its warm-up already.
 WARMUP_SETTINGS = ("shape", "head", "initialize")
 
@@ -310,6 +310,27 @@ class DetectorConfig(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class NamerConfig(Settings):
+    """How the namer is trained, a classifier for the second look alone; not in the paper.
+
+    Attributes:
+        epochs: Passes over the training images; 0 for no namer: the classifier looks twice.
+        image_size: Side of the square close-ups that it sees.
+        batch_size: Images a step, over all devices together.
+        learning_rate: Highest rate of AdamW; it falls to zero along a cosine.
+        weight_decay: Decoupled from the gradient.
+        smoothing: Part of each label that is spread evenly over all classes.
+    """
+
+    epochs: int = setting(0, low=0)
+    image_size: int = setting(224, low=32)
+    batch_size: int = setting(32, low=1)
+    learning_rate: float = setting(6e-4, low=0.0)
+    weight_decay: float = setting(0.01, low=0.0)
+    smoothing: float = setting(0.1, low=0.0, high=1.0)
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainConfig(Settings):
     """All of a run that has an effect on its weights.
 
@@ -320,6 +341,7 @@ class TrainConfig(Settings):
         generator: The second stage; its shape and network are the detector's.
         warmup: A stage before the third, off by default.
         detector: The third stage.
+        namer: A stage after the third, off by default.
         seed: Seed of initial weights, data order, crops, masks and dropout.
         mixed_precision: Compute in 16 bits where it is safe: float16 on GPUs, bfloat16 elsewhere.
         deterministic: Use only operations that give the same result every time; slower on GPUs.
@@ -331,9 +353,19 @@ class TrainConfig(Settings):
     generator: GeneratorConfig = GeneratorConfig()
     warmup: WarmupConfig = WarmupConfig()
     detector: DetectorConfig = DetectorConfig()
+    namer: NamerConfig = NamerConfig()
     seed: int = setting(0, low=0)
     mixed_precision: bool = False
     deterministic: bool = False
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.namer.epochs and not self.detector.look:
+            raise ValueError(
+                "A namer names what the second look shows, and `look` says how much that is. "
+                f"Received: {self.namer.epochs} epochs of the namer, and no look. Give one, e.g. "
+                "--detector_look=1, or --namer_epochs=0."
+            )
 
 
 @dataclasses.dataclass(frozen=True)

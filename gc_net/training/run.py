@@ -101,7 +101,7 @@ def locked(work_dir):
 def check_config(folder, config, write=True):
     """Record `config` in `folder`, or compare it with what is recorded there.
 
-    A setting that a section of the record does not have came with a later version; the run had
+    A setting or a section that the record does not have came with a later version; the run had
     what is now its default.
 
     Args:
@@ -123,8 +123,8 @@ def check_config(folder, config, write=True):
         return
     recorded = recorded.get("config", {})
     if not write:
-        recorded = {name: recorded.get(name) for name in config}
-    differences = _differences(recorded, config)
+        recorded = {name: value for name, value in recorded.items() if name in config}
+    differences = _differences(recorded, config, defaults=DEFAULTS)
     if differences:
         listing = "\n".join(
             f"  {name}: {before!r} there, {now!r} now" for name, before, now in differences

@@ -7,6 +7,7 @@ work_dir/
     generator/                config.json, log.csv, <shape>_<network>.npz
     warmup/                   config.json, log.csv, tensorboard/, targets.npz, model/
     detector/                 config.json, log.csv, tensorboard/
+    namer/                    config.json, log.csv, tensorboard/, boxes.npz, model/
     model/                    the result, see gc_net.saving
 """
 
@@ -77,7 +78,7 @@ class Workspace:
             strategy = devices.make_strategy(self.options.devices)
             stack.enter_context(strategy.scope())
             devices.set_up(self.config.seed, self.config.mixed_precision, self.config.deterministic)
-            for stage in ("classifier", "warmup", "detector"):
+            for stage in ("classifier", "warmup", "detector", "namer"):
                 devices.check_batch_size(stage, getattr(self.config, stage).batch_size)
             self._check_train_from()
             self.chief = devices.is_chief()

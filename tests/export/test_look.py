@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gc_net.classifier import Classifier
 from gc_net.datasets import crops, transforms
 from gc_net.export import preprocessing
 from gc_net.export.folder import export_folder
@@ -19,11 +20,16 @@ from tests.inference.models import CLASS_NAMES, IMAGE_SIZE, encode, noise, varie
 LOOK = 0.9
 
 
-@pytest.fixture(scope="module")
-def model_dir(tmp_path_factory):
+@pytest.fixture(scope="module", params=["classifier", "namer"])
+def model_dir(request, tmp_path_factory):
+    """A model whose classifier looks twice, or one with a namer, which sees larger close-ups."""
     keras.utils.set_random_seed(0)
-    model = varied_model()
-    model.look = LOOK
+    model, namer = varied_model(), None
+    if request.param == "namer":
+        namer = Classifier("tiny", len(CLASS_NAMES), IMAGE_SIZE + 12, weights=None, name="namer")
+        kernel = namer.head.get_layer("outputs").kernel
+        kernel.assign(np.random.default_rng(7).normal(0, 3, kernel.shape))
+    model = model.naming(model.classifier, LOOK, namer)
     # Smaller shapes than an untrained detector places, so that there is a reason to look closer.
     outputs = model.detector.head.get_layer("outputs")
     outputs.kernel.assign(outputs.kernel * 0.3)

@@ -160,6 +160,17 @@ def test_a_setting_that_a_later_version_added_has_its_default_in_older_records(
     assert "detector.learning_rate: 0.0001 there, 0.5 now" in str(caught.value)
 
 
+@pytest.mark.parametrize("write", [True, False])
+def test_a_section_that_a_later_version_added_has_its_defaults_in_older_records(tmp_path, write):
+    older, newer = TrainConfig().to_dict(), TrainConfig().to_dict()
+    del older["namer"]
+    run.check_config(str(tmp_path), older)
+    run.check_config(str(tmp_path), newer, write=write)
+    newer["namer"]["epochs"] = 3
+    with pytest.raises(RunError, match=r"namer\.epochs: 0 there, 3 now"):
+        run.check_config(str(tmp_path), newer, write=write)
+
+
 def test_a_part_of_a_section_is_not_filled_up(tmp_path):
     """The warm-up's record holds but a few of the detector's settings."""
     run.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})

@@ -1,0 +1,107 @@
+"""The stage after the third: a namer learns to name close-ups of the detector's shapes.
+
+The classifier sees whole images, in which an object may be small, and has to name parts of them as
+well, to supervise the detector. Once the detector has placed its shapes, a second classifier need
+do neither: it is trained on close-ups alone, the regions that the second look will show it, cut out
+of the original images, and at a size of its own. No box is read.
+"""
+
+import dataclasses
+import functools
+import os
+
+import numpy as np
+
+from gc_net.atomic_files import replaced_file
+from gc_net.classifier import Classifier
+from gc_net.datasets.crops import read_region, regions
+from gc_net.datasets.pipeline import evaluation_batches, num_steps
+from gc_net.progress import track
+from gc_net.training.classifier import compiled, fast_optimizer
+from gc_net.training.data import TrainingData
+
+BOXES_FILE = "boxes.npz"
+_BATCH_SIZE = 32
+
+
+def find_boxes(model, data, path, write=True):
+    """Return the upright boxes [N, 4] of the shapes in the training images, relative to them.
+
+    Rows of unreadable images are NaN.
+
+    Args:
+        model: The `GCNet`.
+        data: The `TrainingData`.
+        path: File to take the result from, where it exists, and else to write it to.
+        write: Whether to write it.
+    """
+    if os.path.exists(path):
+        with np.load(path, allow_pickle=False) as file:
+            return file["boxes_rel_xyxy"]
+    locate = model.locator(data.resize_size)
+    boxes_rel_xyxy = np.full((len(data.split), 4), np.nan, np.float32)
+    batches = evaluation_batches(
+        data.split,
+        image_size=data.resize_size,
+        batch_size=_BATCH_SIZE,
+        frame="full",
+        unreadable=data.unreadable,
+    )
+    total = num_steps(len(data.split), _BATCH_SIZE, drop_remainder=False)
+    for batch in track(batches, total, "Placing shapes"):
+        boxes_rel_xyxy[batch["index"].numpy()] = locate(batch["image"]).numpy()
+    if write:
+        with replaced_file(path, "wb") as file:
+            np.savez(file, boxes_rel_xyxy=boxes_rel_xyxy)
+    return boxes_rel_xyxy
+
+
+def close_up_data(data, boxes_rel_xyxy, config):
+    """Return close-ups of the training images as `TrainingData`.
+
+    A random window of one shows as much as the second look does: what is cut out is larger by what
+    the window leaves out.
+
+    Args:
+        data: The `TrainingData` of the whole images.
+        boxes_rel_xyxy: [N, 4], see `find_boxes`.
+        config: A `TrainConfig`.
+    """
+    settings = dataclasses.replace(config.data, image_size=config.namer.image_size, resize_size=0)
+    # Not cached: what a close-up shows depends on the detector.
+    close = TrainingData(data.split, settings, data.seed)
+    squares = regions(boxes_rel_xyxy, config.detector.look * close.resize_size / close.image_size)
+    read = functools.partial(_read, data.split.read, squares, close.resize_size)
+    close.split = dataclasses.replace(data.split, read=read)
+    close.unreadable = data.unreadable
+    return close
+
+
+def build_namer(config, num_classes):
+    """Return a new `Classifier` with the weights that its training starts from.
+
+    Args:
+        config: A `TrainConfig`.
+    """
+    return Classifier(
+        config.network.backbone,
+        num_classes=num_classes,
+        image_size=config.namer.image_size,
+        weights=None if config.network.weights == "none" else config.network.weights,
+        name="namer",
+    )
+
+
+def trained_namer(namer, config, num_steps):
+    """Return a compiled model whose training trains `namer`.
+
+    Args:
+        config: A `TrainConfig`.
+        num_steps: Steps of the whole training, which the schedule is stretched to.
+    """
+    settings = config.namer
+    return compiled(namer, fast_optimizer(settings, num_steps), smoothing=settings.smoothing)
+
+
+def _read(read, squares, target, index):
+    return read_region(read, index, squares[index], target)
