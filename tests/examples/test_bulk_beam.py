@@ -17,7 +17,8 @@ NUM_IMAGES = 23
 
 @pytest.mark.parametrize("shape", ["rotated_ellipse", "rotated_rectangle"])
 def test_results_are_those_of_tools_predict(tmp_path, shape):
-    save_model(tmp_path / "model", varied_model(shape), CLASS_NAMES)
+    # Squashed to more than the networks see, as images are in training.
+    save_model(tmp_path / "model", varied_model(shape), CLASS_NAMES, {"resize_size": 37})
     version, _ = export_saved_model(tmp_path / "model", tmp_path / "exported", top_k=None)
     photos = tmp_path / "photos"
     for number in range(NUM_IMAGES):
@@ -46,6 +47,15 @@ def test_results_are_those_of_tools_predict(tmp_path, shape):
         assert_equal(found[file], prediction)
     (unreadable,) = tmp_path.glob("part-unreadable-*.txt")
     assert unreadable.read_text().startswith(f"{photos}/cats/broken.jpg\tnot a JPEG")
+
+
+def test_a_model_that_looks_twice_is_refused(tmp_path):
+    model = varied_model()
+    model.look = 1.3
+    save_model(tmp_path / "model", model, CLASS_NAMES)
+    version, _ = export_saved_model(tmp_path / "model", tmp_path / "exported")
+    with pytest.raises(ValueError, match=r"looks at its shapes a second time.*--look=0"):
+        bulk_beam.predict(beam.Pipeline(), version, "photos/**", str(tmp_path / "part"))
 
 
 def assert_equal(found, expected):
