@@ -186,12 +186,13 @@ class Shape(abc.ABC):
         """Return the coefficients [..., n] of shapes in a window as ones in the squashed image.
 
         Args:
-            window: (top, left, flip) without a flip, see `gc_net.datasets.transforms.Window`.
+            window: (top, left, flip) without a flip, see `gc_net.datasets.transforms.Window`; top
+                and left may be [N], of a window for each of N shapes.
             resize_size, image_size: Sides of the squashed image and of the window.
         """
         top, left, _ = window
         part = image_size / resize_size
-        start = ops.convert_to_tensor([left / resize_size, top / resize_size], "float32")
+        start = ops.cast(ops.stack([left, top], axis=-1), "float32") / resize_size
         center = start + part * coefficients[..., :2]
         return ops.concatenate(
             [center, part * coefficients[..., 2:4], coefficients[..., 4:]], axis=-1

@@ -7,7 +7,6 @@ import numpy as np
 from gc_net import presets, shapes
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
-from gc_net.saving import load_model
 from gc_net.training import classifier as classifier_stage
 from gc_net.training import detector as detector_stage
 from gc_net.training import devices, loop, run, watch
@@ -355,7 +354,7 @@ class Chain(Workspace):
                 f"There is no model in {self.work_dir} yet, from whose shapes a namer could learn. "
                 "Train the detector first."
             )
-        model = load_model(self.model_dir).model
+        model = self._load(self.model_dir, "namer")
         namer = self.namer(model)
         if model.namer is None:
             model = model.naming(model.classifier, self.config.detector.look, namer)
@@ -372,7 +371,7 @@ class Chain(Workspace):
         sections = ("data", "network", "classifier", "warmup", "detector", "namer")
         self._check(folder, {**self._settings(*sections), **self._classifier_run()})
         if self._is_done(model_dir):
-            return load_model(model_dir).model
+            return self._load(model_dir, "namer")
         self._announce("Namer")
         self._set_seed("namer")
         settings = self.config.namer

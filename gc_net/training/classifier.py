@@ -47,12 +47,7 @@ def build_classifier(config, num_classes):
     Args:
         config: A `TrainConfig`.
     """
-    classifier = Classifier(
-        config.network.backbone,
-        num_classes=num_classes,
-        image_size=config.data.image_size,
-        weights=None if config.network.weights == "none" else config.network.weights,
-    )
+    classifier = untrained(config, num_classes, config.data.image_size)
     if config.classifier.recipe == "none" and num_classes != 1000:
         raise RunError(
             "The classifier's recipe `none` takes the 1000-class ImageNet weights as they are, but "
@@ -66,6 +61,17 @@ def build_classifier(config, num_classes):
             "classes, e.g. imagenet, or use the recipe `fast` or `paper`."
         )
     return classifier
+
+
+def untrained(config, num_classes, image_size, name="classifier"):
+    """Return a `Classifier` of the network and the weights that a `TrainConfig` names."""
+    return Classifier(
+        config.network.backbone,
+        num_classes=num_classes,
+        image_size=image_size,
+        weights=None if config.network.weights == "none" else config.network.weights,
+        name=name,
+    )
 
 
 def trained_classifier(classifier, config, num_steps):

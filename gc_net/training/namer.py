@@ -13,11 +13,10 @@ import os
 import numpy as np
 
 from gc_net.atomic_files import replaced_file
-from gc_net.classifier import Classifier
 from gc_net.datasets.crops import read_region, regions
 from gc_net.datasets.pipeline import evaluation_batches, num_steps
 from gc_net.progress import track
-from gc_net.training.classifier import compiled, fast_optimizer
+from gc_net.training.classifier import compiled, fast_optimizer, untrained
 from gc_net.training.data import TrainingData
 
 BOXES_FILE = "boxes.npz"
@@ -83,13 +82,7 @@ def build_namer(config, num_classes):
     Args:
         config: A `TrainConfig`.
     """
-    return Classifier(
-        config.network.backbone,
-        num_classes=num_classes,
-        image_size=config.namer.image_size,
-        weights=None if config.network.weights == "none" else config.network.weights,
-        name="namer",
-    )
+    return untrained(config, num_classes, config.namer.image_size, name="namer")
 
 
 def trained_namer(namer, config, num_steps):

@@ -158,10 +158,7 @@ def out_of_windows(coefficients, windows, resize_size, image_size):
     top, left, flip = np.asarray(windows, np.float32).T
     placed = np.array(coefficients, np.float32)
     placed = np.where(flip[:, None] > 0, Shape.mirrored(placed), placed)
-    placed[:, 0] = (placed[:, 0] * image_size + left) / resize_size
-    placed[:, 1] = (placed[:, 1] * image_size + top) / resize_size
-    placed[:, 2:4] *= image_size / resize_size
-    return placed
+    return np.asarray(Shape.out_of_window(placed, (top, left, 0), resize_size, image_size))
 
 
 def _describer(config, classifier):
