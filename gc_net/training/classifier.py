@@ -19,18 +19,24 @@ class MaskedClassifier(keras.Model):
     Args:
         classifier: The `Classifier` to train.
         masks: A `RandomMasks` layer, or None for no masks.
+        augmentation: A layer that changes images [B, H, W, 3] in 0–255 at random, or None.
     """
 
-    def __init__(self, classifier, masks=None, name="masked_classifier", **kwargs):
+    def __init__(
+        self, classifier, masks=None, augmentation=None, name="masked_classifier", **kwargs
+    ):
         super().__init__(name=name, **kwargs)
         self.classifier = classifier
         self.masks = masks
+        self.augmentation = augmentation
         # Made here, since Keras would make the variables of compiled metrics within the first
         # step, which fails where a step runs on several devices.
         self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         self.built = True
 
     def call(self, images, training=False):
+        if self.augmentation is not None:
+            images = self.augmentation(images, training=training)
         normalized = self.classifier.normalize(images)
         if self.masks is not None:
             normalized = self.masks(normalized, training=training)
@@ -93,13 +99,13 @@ def trained_classifier(classifier, config, num_steps):
     return compiled(classifier, OPTIMIZERS.get(settings.recipe)(settings, num_steps), masks)
 
 
-def compiled(classifier, optimizer, masks=None, smoothing=0.0):
+def compiled(classifier, optimizer, masks=None, augmentation=None, smoothing=0.0):
     """Return a compiled `MaskedClassifier`.
 
     Args:
         smoothing: Part of each label that is spread evenly over all classes.
     """
-    model = MaskedClassifier(classifier, masks)
+    model = MaskedClassifier(classifier, masks, augmentation)
     model.compile(
         optimizer=optimizer,
         loss=ClassLoss(smoothing),

@@ -320,6 +320,8 @@ class NamerConfig(Settings):
         learning_rate: Highest rate of AdamW; it falls to zero along a cosine.
         weight_decay: Decoupled from the gradient.
         smoothing: Part of each label that is spread evenly over all classes.
+        augmentation: Strength of random zooms and lighting, which keep the namer from learning its
+            close-ups by heart; 0 for none, 1 for the usual.
     """
 
     epochs: int = setting(0, low=0)
@@ -328,6 +330,7 @@ class NamerConfig(Settings):
     learning_rate: float = setting(6e-4, low=0.0)
     weight_decay: float = setting(0.01, low=0.0)
     smoothing: float = setting(0.1, low=0.0, high=1.0)
+    augmentation: float = setting(1.0, low=0.0, high=3.0)
 
 
 @dataclasses.dataclass(frozen=True)

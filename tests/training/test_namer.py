@@ -180,3 +180,17 @@ def test_a_smoothed_label_is_shared_with_all_classes():
     np.testing.assert_allclose(ClassLoss(0.2)(labels, logits), expected, rtol=1e-5)
     restored = ClassLoss.from_config(ClassLoss(0.2).get_config())
     np.testing.assert_allclose(restored(labels, logits), expected, rtol=1e-5)
+
+
+def test_augmentation_moves_and_lights_images_in_training_only():
+    split = split_of(3)
+    images = np.stack([transforms.squash(split.read(index), 40) for index in range(3)])
+    augmentation = namer.augmentation(1.0, seed=5)
+    np.testing.assert_allclose(augmentation(images, training=False), images)
+    first, second = (np.asarray(augmentation(images, training=True)) for _ in range(2))
+    assert first.shape == images.shape and first.dtype == np.float32
+    assert first.min() >= 0 and first.max() <= 255
+    assert np.abs(first - images).mean() > 2 and np.abs(first - second).mean() > 2
+    again = np.asarray(namer.augmentation(1.0, seed=5)(images, training=True))
+    np.testing.assert_allclose(again, first, atol=1e-3)
+    assert namer.augmentation(0.0, seed=5) is None
