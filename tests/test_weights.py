@@ -169,14 +169,23 @@ def test_missing_and_foreign_files_are_named(tmp_path):
 def test_a_file_damaged_anywhere_is_named(tmp_path):
     path = tmp_path / "bad.npz"
     weights.save_weights_npz(path, {"a": np.random.default_rng(0).random(300, "float32")})
-    whole = path.read_bytes()
+    whole, whole_arrays = path.read_bytes(), weights.read_weights_npz(path)
     start = whole.index(b"a.npy") + 40  # the compressed array, before the zip's directory
-    for position in range(start, whole.rindex(b"PK\x01\x02"), 5):
+    positions = range(start, whole.rindex(b"PK\x01\x02"), 5)
+    named = 0
+    for position in positions:
         damaged = bytearray(whole)
         damaged[position] ^= 0xFF
         path.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"bad\.npz.*not a readable \.npz"):
-            weights.read_weights_npz(path)
+        try:
+            found = weights.read_weights_npz(path)
+        except ValueError as error:
+            named += 1
+            assert "bad.npz" in str(error) and "not a readable .npz" in str(error)
+        else:
+            # bzip2 has bits that mean nothing; the checksum says that all others are right.
+            np.testing.assert_array_equal(found["a"], whole_arrays["a"])
+    assert named > 0.95 * len(positions)
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
@@ -185,7 +194,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
     def full_disk(*args, **kwargs):
         raise OSError("no space left")
 
-    monkeypatch.setattr(np, "savez_compressed", full_disk)
+    monkeypatch.setattr(np.lib.format, "write_array", full_disk)
     with pytest.raises(OSError, match="no space"):
         weights.save_weights_npz(tmp_path / "w.npz", {"a": np.zeros(3, "float32")})
     assert [file.name for file in tmp_path.iterdir()] == ["w.npz"]
