@@ -13,7 +13,7 @@ import math
 SMALL_AREA = 0.05
 # A tenth of the side: nothing can be recognised in it.
 DOT_AREA = 0.01
-# A small shape that gains a tenth in an epoch is on its way back.
+# A small shape that gains a tenth in an epoch is on its way back, as is a large one that loses it.
 GROWING = 1.1
 # A fresh head starts in the middle at half the width and half the height.
 FRESH_AREA = 0.25
@@ -109,10 +109,13 @@ def dot(course):
 def whole_image(course):
     """The shape is the whole image."""
     setup = course.setup
-    area = course.now.get("area_loss")
-    if area is None or area < WHOLE_AREA:
+    if not _covers_all(course):
         return None
+    area = course.now["area_loss"]
     before = course.before("area_loss", at_start=FRESH_AREA)
+    # A warm-up leaves large shapes: whether the losses tighten them, the next epoch tells.
+    if not course.finished and (before is None or area * GROWING < before):
+        return None
     grows = before is not None and area > before
     does = "grows to" if grows else "covers nearly"
     return Finding(
@@ -156,8 +159,8 @@ def same_everywhere(course):
 def saturated(course):
     """A coefficient sits where the sigmoid is flat, so that nothing moves it any more."""
     setup = course.setup
-    # These say it already, and neither pulls at the centre any more.
-    if dot(course) or whole_image(course):
+    # These are said already, and neither pulls at the centre any more.
+    if dot(course) or _covers_all(course):
         return None
     flat = []
     spreads = course.unit("spread")
@@ -201,7 +204,7 @@ def background_recognised(course):
     if not course.finished or None in (background, objects, loss, levels):
         return None
     # Either all of the object is in the background or nothing at all.
-    if dot(course) or whole_image(course):
+    if dot(course) or _covers_all(course):
         return None
     chance, above = levels
     certainty = 1 + loss / math.log(setup.num_classes)
@@ -265,6 +268,10 @@ def diagnose(course):
     if lost is not None:
         return [lost]
     return [finding for symptom in SYMPTOMS if (finding := symptom(course)) is not None]
+
+
+def _covers_all(course):
+    return course.now.get("area_loss", 0.0) >= WHOLE_AREA
 
 
 def _recognised(course):

@@ -246,7 +246,7 @@ def test_resumed_training_is_not_taken_for_a_fresh_start():
 
 def test_a_warmed_up_detector_is_not_taken_for_a_fresh_head():
     small = {**HEALTHY, "area_loss": 0.015, "object_accuracy": 0.05}
-    for logs in ({**HEALTHY, **NO_SPREAD}, small, {**HEALTHY, "area_loss": 0.9}):
+    for logs in ({**HEALTHY, **NO_SPREAD}, small):
         fresh, warm = Recorder().epochs(logs), Recorder(fresh=False).epochs(logs)
         assert len(warm.warnings()) == 1
         assert warm.warnings() != fresh.warnings()
@@ -255,7 +255,7 @@ def test_a_warmed_up_detector_is_not_taken_for_a_fresh_head():
 
 
 def test_only_a_shape_that_grew_is_said_to_grow():
-    large, larger = {**HEALTHY, "area_loss": 0.8}, {**HEALTHY, "area_loss": 0.9}
+    large, larger = {**HEALTHY, "area_loss": 0.8}, {**HEALTHY, "area_loss": 0.85}
     histories = {"grows to": [(large,), (HEALTHY, large), (large, larger)]}
     histories["covers nearly"] = [(large, large), (larger, large)]
     for does, those in histories.items():
@@ -263,8 +263,18 @@ def test_only_a_shape_that_grew_is_said_to_grow():
             (finding,) = diagnose(Course(history, setup=SETUP))
             assert f"The shape {does} the whole image" in finding.seen
             assert ("Nothing holds it back" in finding.seen) == (does == "grows to")
-    (finding,) = diagnose(Course([large], fresh=False, setup=SETUP))
+    (finding,) = diagnose(Course([large], fresh=False, finished=True, setup=SETUP))
     assert "covers nearly" in finding.seen
+
+
+def test_large_shapes_of_a_warm_up_are_given_the_time_to_shrink():
+    areas = (0.95, 0.86, 0.77, 0.76)
+    history = [{**HEALTHY, "area_loss": area, "mean_width": 0.99} for area in areas]
+    found = [modes(*history[: n + 1], fresh=False) for n in range(len(areas))]
+    assert found == [[], [], [], ["whole_image"]]
+    # At the end there is no next epoch to wait for.
+    assert modes(history[0], fresh=False, finished=True) == ["whole_image"]
+    assert modes(*history[:2], fresh=False, finished=True) == ["whole_image"]
 
 
 def test_batches_of_one_image_have_no_spread_to_watch():
