@@ -6,8 +6,7 @@ from gc_net.atomic_files import replaced_folder
 from gc_net.evaluation.compare import METRICS_FILE
 from gc_net.evaluation.writing import write_json
 from gc_net.export.card import CARD_FILE, find_metrics, model_card, without_folders
-from gc_net.export.parity import largest_differences, random_images
-from gc_net.inference.graph import localize
+from gc_net.export.parity import largest_differences, localized, random_images
 from gc_net.inference.localizer import load, model_folder
 from gc_net.saving import save_model
 
@@ -54,6 +53,6 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None, loo
             file.write(card)
         images = random_images(localizer.resize_size)
         differences = largest_differences(
-            localize(localizer.model, images), localize(load(temporary).model, images)
+            localized(localizer.model, images), localized(load(temporary).model, images)
         )
     return output_dir, differences

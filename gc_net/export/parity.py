@@ -39,7 +39,7 @@ def compare_saved_model(localizer, folder, limit=1e-3):
         RuntimeError: If one exceeds `limit`.
     """
     images = random_images(localizer.resize_size)
-    expected = _localized(localizer.model, images)
+    expected = localized(localizer.model, images)
     probabilities = np.asarray(expected.pop("class_probabilities"))
     signatures = tf.saved_model.load(folder).signatures
     inputs = {
@@ -62,7 +62,7 @@ def compare_saved_model(localizer, folder, limit=1e-3):
     return differences
 
 
-def _localized(model, images):
+def localized(model, images):
     """Return what `localize` does, with a second look where the model has one."""
     outputs, second = first_look(model, images), None
     if model.look:
