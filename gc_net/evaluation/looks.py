@@ -80,8 +80,12 @@ def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=25
 
     Returns:
         The rows of `measure`.
+
+    Raises:
+        ValueError: If the model has a namer, which was trained for one look.
     """
     saved = load_model(model_dir)
+    _check_no_namer(saved)
     dataset = dataset(saved.info) if callable(dataset) else dataset
     data, model = dataset.split(split), saved.model
     check_model(model, saved.class_names, dataset, data)
@@ -108,6 +112,18 @@ def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=25
         f"standard error of {error:.1f} points: smaller differences may be chance."
     )
     return rows
+
+
+def _check_no_namer(saved):
+    """Raise where close-ups are named by a network that was trained for those of one look."""
+    if getattr(saved.model, "namer", None) is None:
+        return
+    trained = saved.info.get("config", {}).get("detector", {}).get("look", saved.model.look)
+    raise ValueError(
+        "The model has a namer, which is to be used with the look that it was trained for: "
+        f"--look={trained:g}. Another look is chosen before a namer is trained: give a model "
+        "without one (--namer_epochs=0)."
+    )
 
 
 def _advice(best):
