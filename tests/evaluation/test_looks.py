@@ -36,6 +36,15 @@ def model():
     return model
 
 
+@pytest.fixture(scope="module")
+def namer(model):
+    """A classifier of larger close-ups, which says other classes than the model's own."""
+    namer = gc_net.Classifier("tiny", len(CLASS_NAMES), SIZE + 12, weights=None, name="namer")
+    outputs = namer.head.get_layer("outputs")
+    outputs.kernel.assign(np.random.default_rng(1).normal(0, 20, outputs.kernel.shape))
+    return namer
+
+
 def probabilities(classifier, images):
     odds = np.exp(np.asarray(classifier(np.stack(images))))
     return odds / odds.sum(axis=1, keepdims=True)
@@ -104,14 +113,12 @@ def test_ten_crops_are_averaged_with_the_close_up(model):
     assert result.metrics["cls_err_top1"] == pytest.approx(100 * np.mean(wrong), abs=1e-3)
 
 
-def test_evaluation_sees_what_prediction_sees(model):
-    result = evaluate(model, CLASS_NAMES, Blocks(), protocol="full", baselines=[], look=LOOK)
+@pytest.mark.parametrize("with_namer", [False, True])
+def test_evaluation_sees_what_prediction_sees(model, namer, with_namer):
+    looking = model.naming(model.classifier, LOOK, namer if with_namer else None)
+    result = evaluate(looking, CLASS_NAMES, Blocks(), protocol="full", baselines=[])
     read = Blocks().split("test").read
-    model.look = LOOK
-    try:
-        predictions = Localizer(model, CLASS_NAMES).predict([read(index) for index in range(9)])
-    finally:
-        model.look = 0.0
+    predictions = Localizer(looking, CLASS_NAMES).predict([read(index) for index in range(9)])
     for row, prediction in enumerate(predictions):
         found = [score.probability for score in prediction.classes]
         np.testing.assert_allclose(found, result.top_probabilities[row], atol=1e-5)
@@ -202,6 +209,17 @@ class TestChoosing:
         assert "fitted on these very images" in printed
         looks.diagnose_looks(tmp_path, Blocks(), split="test", limit=3)
         assert "should not be measured on them" in capsys.readouterr().out
+
+    @pytest.mark.parametrize("recorded", [False, True])
+    def test_a_model_with_a_namer_keeps_the_look_that_this_was_trained_for(
+        self, model, namer, tmp_path, recorded
+    ):
+        info = {"config": {"detector": {"look": 1.6}}} if recorded else {}
+        named = model.naming(model.classifier, LOOK, namer)
+        save_model(tmp_path, named, CLASS_NAMES, info)
+        expected = "--look=1.6" if recorded else "--look=1.2"
+        with pytest.raises(ValueError, match=f"it was trained for: {expected}.*before a namer"):
+            looks.diagnose_looks(tmp_path, Blocks(), limit=3)
 
     @pytest.mark.parametrize(
         ("best", "advice"), [(None, "No second look helps: --look=0."), (1.3, "at --look=1.3.")]
