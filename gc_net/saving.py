@@ -10,7 +10,7 @@ import os
 
 from gc_net.atomic_files import replaced_file
 from gc_net.version import __version__
-from gc_net.weights import load_weights_npz, save_weights_npz
+from gc_net.weights import assign_weights, read_weights_npz, save_weights_npz
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.npz"
@@ -96,5 +96,11 @@ def load_model(folder):
         raise ValueError(
             f"{path!r} describes a {type(model).__name__}, not a model of this package."
         )
-    load_weights_npz(os.path.join(folder, WEIGHTS_FILE), model)
+    path = os.path.join(folder, WEIGHTS_FILE)
+    arrays = read_weights_npz(path)
+    if getattr(model, "namer", None) is None:
+        # A model that gets a namer is written over, weights first. One that was stopped between
+        # the two files is still the model that its record describes.
+        arrays = {key: value for key, value in arrays.items() if not key.startswith("namer/")}
+    assign_weights(model, arrays, source=path)
     return SavedModel(model, tuple(record["class_names"]), record["info"])

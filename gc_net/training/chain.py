@@ -4,9 +4,10 @@ import os
 
 import numpy as np
 
-from gc_net import presets, shapes
+from gc_net import backbones, presets, shapes
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
+from gc_net.saving import load_model
 from gc_net.training import classifier as classifier_stage
 from gc_net.training import detector as detector_stage
 from gc_net.training import devices, loop, run, watch
@@ -73,6 +74,11 @@ class Chain(Workspace):
                 f"is none. Give the settings of the one in {self._warmup_folder()}, which its "
                 f"{run.CONFIG_FILE} tells, or leave out --warmup_dir."
             )
+        if list(stages) == ["namer"] and not config.namer.epochs:
+            raise RunError(
+                "The namer alone is to be trained, but for 0 epochs. Give --namer_epochs, e.g. 12, "
+                "and --detector_look=1, if the run has no second look yet."
+            )
         detector = "detector" in stages and not self._is_done(self.model_dir)
         if detector and not config.detector.epochs and not config.warmup.epochs:
             raise RunError(
@@ -98,7 +104,9 @@ class Chain(Workspace):
             or (built and config.detector.initialize == "backbone")
             or (described and config.warmup.descriptors == "backbone")
         ):
-            self._check_network()
+            self._check_network(classifier_stage.build_classifier)
+        if described:
+            backbones.get(config.network.backbone).trunk(config.warmup.descriptor_size)
         if config.classifier.recipe != "none":
             for fold in folds:
                 self._classifier_steps(self._fitted_on(fold))
@@ -110,13 +118,14 @@ class Chain(Workspace):
                 self.generator()
             if config.detector.epochs:
                 self._detector_steps()
-        if "namer" in stages and config.namer.epochs:
+        if "namer" in stages and config.namer.epochs and not self._is_done(self._namer_model_dir()):
             self.data.num_steps("namer", config.namer.batch_size)
+            self._check_network(namer_stage.build_namer)
 
-    def _check_network(self):
-        """Build the network that training starts from, for its errors alone."""
+    def _check_network(self, build):
+        """Build a network that training starts from, for its errors alone."""
         try:
-            classifier_stage.build_classifier(self.config, len(self.dataset.class_names))
+            build(self.config, len(self.dataset.class_names))
         except RuntimeError as error:  # a download that failed
             raise RunError(str(error)) from error
 
@@ -354,11 +363,34 @@ class Chain(Workspace):
                 f"There is no model in {self.work_dir} yet, from whose shapes a namer could learn. "
                 "Train the detector first."
             )
+        self._check_named()
         model = self._load(self.model_dir, "namer")
         namer = self.namer(model)
         if model.namer is None:
             model = model.naming(model.classifier, self.config.detector.look, namer)
             self._save(os.path.join(self.work_dir, "namer"), self.model_dir, model)
+
+    def _check_named(self):
+        """Refuse other settings than the model's: its record is written anew with its namer."""
+        before = self._settings("data", "network", "classifier", "warmup", "detector")
+        run.check_config(
+            os.path.join(self.work_dir, "detector"),
+            {**before, **self._classifier_run()},
+            write=False,
+            free=["detector.look"],  # a second look can be had without another training
+        )
+        # The model may have come here without the folder of its stage.
+        saved = load_model(self.model_dir)
+        resize_size = saved.info.get("resize_size", self.data.resize_size)
+        for name, there, now in (
+            ("class names", list(saved.class_names), list(self.dataset.class_names)),
+            ("resize_size", resize_size, self.data.resize_size),
+        ):
+            if there != now:
+                raise RunError(
+                    f"{self.model_dir} holds a model with other {name}: {there} there, {now} now. "
+                    "Give the settings that it was trained with."
+                )
 
     def namer(self, model):
         """Return the trained namer.
@@ -366,8 +398,8 @@ class Chain(Workspace):
         Args:
             model: The `GCNet` whose detector places the shapes.
         """
-        folder = os.path.join(self.work_dir, "namer")
-        model_dir = os.path.join(folder, "model")
+        model_dir = self._namer_model_dir()
+        folder = os.path.dirname(model_dir)
         sections = ("data", "network", "classifier", "warmup", "detector", "namer")
         self._check(folder, {**self._settings(*sections), **self._classifier_run()})
         if self._is_done(model_dir):
@@ -390,6 +422,9 @@ class Chain(Workspace):
         self._train(trained, batches, settings.epochs, steps, folder)
         self._save(folder, model_dir, namer)
         return namer
+
+    def _namer_model_dir(self):
+        return os.path.join(self.work_dir, "namer", "model")
 
     def _detector_steps(self):
         batch_size, num_folds = self.config.detector.batch_size, self.config.classifier.num_folds

@@ -117,12 +117,14 @@ def augmentation(strength, seed):
     layers = keras.layers
     # Each side has its own zoom, so that proportions change as well.
     zoom = (-0.3 * strength, 0.1 * strength)
+    contrast = min(0.2 * strength, 0.99)  # both ways; a single number would only raise it
     # In float32 whatever the policy: half precision has too few grey levels.
     return keras.Sequential(
         [
             layers.RandomZoom(zoom, zoom, seed=seed, dtype="float32"),
-            layers.RandomBrightness(0.1 * strength, seed=seed, dtype="float32"),
-            layers.RandomContrast(0.2 * strength, seed=seed, dtype="float32"),
+            # Seeds of their own, or a brighter image would always have more contrast.
+            layers.RandomBrightness(0.1 * strength, seed=seed + 1, dtype="float32"),
+            layers.RandomContrast((contrast, contrast), seed=seed + 2, dtype="float32"),
         ],
         name="augmentation",
     )

@@ -98,7 +98,7 @@ def locked(work_dir):
         yield
 
 
-def check_config(folder, config, write=True):
+def check_config(folder, config, write=True, free=()):
     """Record `config` in `folder`, or compare it with what is recorded there.
 
     A setting or a section that the record does not have came with a later version; the run had
@@ -108,6 +108,7 @@ def check_config(folder, config, write=True):
         folder: A stage's folder.
         config: Nested dict of settings.
         write: Whether to record it. Otherwise only settings that are given are compared.
+        free: Names of settings that may differ, e.g. `"detector.look"`.
 
     Raises:
         RunError: If the folder was made with other settings; all that differ are listed.
@@ -125,6 +126,7 @@ def check_config(folder, config, write=True):
     if not write:
         recorded = {name: value for name, value in recorded.items() if name in config}
     differences = _differences(recorded, config, defaults=DEFAULTS)
+    differences = [difference for difference in differences if difference[0] not in free]
     if differences:
         listing = "\n".join(
             f"  {name}: {before!r} there, {now!r} now" for name, before, now in differences
@@ -149,7 +151,7 @@ def environment():
         "git_revision": git_revision(),
         "python": platform.python_version(),
         "packages": versions,
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "command": sys.argv,
     }

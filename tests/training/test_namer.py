@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -148,6 +149,58 @@ def test_a_run_stopped_while_the_namer_learns_ends_with_the_same_weights(
     assert_same_weights(finished[0] / "model", tmp_path / "model")
 
 
+def test_a_run_stopped_between_the_two_files_of_its_model_goes_on(finished, tmp_path, monkeypatch):
+    shutil.copytree(finished[0], tmp_path / "run")
+    # The weights are those with the namer, the record is the one before.
+    chains.train(naming(epochs=0), small_options(tmp_path / "before"))
+    shutil.copy(tmp_path / "before/model/model.json", tmp_path / "run/model/model.json")
+    assert load_model(tmp_path / "run" / "model").model.namer is None
+    chains.train(naming(), small_options(tmp_path / "run"))
+    assert load_model(tmp_path / "run" / "model").model.namer is not None
+    assert_same_weights(finished[0] / "model", tmp_path / "run" / "model")
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_settings_that_the_model_was_not_trained_with_are_refused(finished, tmp_path, recorded):
+    shutil.copytree(finished[0] / "model", tmp_path / "model")
+    if recorded:
+        shutil.copytree(finished[0] / "detector", tmp_path / "detector")
+    before = (tmp_path / "model" / "model.json").read_bytes()
+    config = naming()
+    data = dataclasses.replace(config.data, resize_size=60)
+    with pytest.raises(RunError, match=r"resize_size.* there, 60 now"):
+        chains.train(dataclasses.replace(config, data=data), small_options(tmp_path), ["namer"])
+    data = dataclasses.replace(config.data, dataset_options="num_classes=4,num_train=26,num_test=4")
+    with pytest.raises(RunError, match=r"training_images: |class names: "):
+        chains.train(dataclasses.replace(config, data=data), small_options(tmp_path), ["namer"])
+    assert (tmp_path / "model" / "model.json").read_bytes() == before
+    assert not (tmp_path / "namer").exists()
+
+
+def test_a_look_can_come_with_the_namer(tmp_path):
+    first = small_config(detector={"epochs": 1})
+    chains.train(first, small_options(tmp_path))
+    chains.train(naming(epochs=1), small_options(tmp_path), ["namer"])
+    model = load_model(tmp_path / "model").model
+    assert model.look == LOOK and model.namer is not None
+
+
+def test_a_namer_alone_for_no_epochs_is_refused(finished):
+    with pytest.raises(RunError, match="Give --namer_epochs"):
+        chains.train(naming(epochs=0), small_options(finished[0]), ["namer"])
+
+
+@pytest.mark.parametrize("error", [ValueError, RuntimeError])
+def test_a_namer_that_cannot_be_built_is_refused_before_any_training(tmp_path, monkeypatch, error):
+    def build_namer(config, num_classes):
+        raise error("at least 75 pixels")
+
+    monkeypatch.setattr(namer, "build_namer", build_namer)
+    with pytest.raises((RunError, ValueError), match="at least 75 pixels"):
+        chains.train(naming(), small_options(tmp_path))
+    assert not (tmp_path / "classifier").exists()
+
+
 def test_other_settings_of_the_namer_are_refused(finished):
     with pytest.raises(RunError, match=r"namer\.learning_rate: 0.0006 there, 0.001 now"):
         chains.train(naming(learning_rate=1e-3), small_options(finished[0]))
@@ -194,3 +247,18 @@ def test_augmentation_moves_and_lights_images_in_training_only():
     again = np.asarray(namer.augmentation(1.0, seed=5)(images, training=True))
     np.testing.assert_allclose(again, first, atol=1e-3)
     assert namer.augmentation(0.0, seed=5) is None
+
+
+def test_contrast_goes_both_ways_and_not_along_with_brightness():
+    random = np.random.default_rng(0)
+    images = random.uniform(110, 140, (512, 8, 8, 3)).astype(np.float32)
+    layers = namer.augmentation(1.0, seed=5).layers
+    _, brightness, contrast = layers
+    lighter = np.asarray(brightness(images, training=True)).mean(axis=(1, 2, 3)) - images.mean(
+        axis=(1, 2, 3)
+    )
+    contrasted = np.asarray(contrast(images, training=True))
+    stronger = contrasted.std(axis=(1, 2, 3)) / images.std(axis=(1, 2, 3))
+    assert -26 < lighter.min() < -15 and 15 < lighter.max() < 26
+    assert 0.78 < stronger.min() < 0.85 and 1.15 < stronger.max() < 1.22
+    assert abs(np.corrcoef(lighter, stronger)[0, 1]) < 0.2
