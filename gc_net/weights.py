@@ -13,6 +13,9 @@ import numpy as np
 
 from gc_net.atomic_files import replaced_file
 
+# What reading a damaged zip file has been seen to raise; the last two are about its headers.
+_DAMAGED = (ValueError, OSError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error)
+_DAMAGED += (NotImplementedError, RuntimeError)
 HALF_ROUNDING = 2.0**-11  # largest relative error of float16 between 6.1e-5 and 65,504
 
 
@@ -70,7 +73,7 @@ def read_weights_npz(path):
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
-    except (ValueError, OSError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except _DAMAGED as error:
         raise ValueError(
             f"{path!r} is not a readable .npz file of plain arrays ({error}). "
             "Expected one written by `gc_net.weights.save_weights_npz` or `tools.convert_weights`."

@@ -188,6 +188,20 @@ def test_a_file_damaged_anywhere_is_named(tmp_path):
     assert named > 0.95 * len(positions)
 
 
+def test_a_damaged_header_is_named(tmp_path):
+    path = tmp_path / "bad.npz"
+    weights.save_weights_npz(path, {"a": np.zeros(300, "float32")})
+    whole = path.read_bytes()
+    directory = whole.rindex(b"PK\x01\x02")
+    flags, method = directory + 8, directory + 10  # encrypted; a compression that nobody has
+    for place, value in ((flags, whole[flags] | 1), (method, 77)):
+        damaged = bytearray(whole)
+        damaged[place] = value
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"bad\.npz.*not a readable \.npz"):
+            weights.read_weights_npz(path)
+
+
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
     weights.save_weights_npz(tmp_path / "w.npz", {"a": np.ones(3, "float32")})
 

@@ -42,8 +42,8 @@ class Checkpoints:
             names = os.listdir(self.folder)
         except FileNotFoundError:
             return []
-        steps = {int(match[1]): name for name in names if (match := _NAME.fullmatch(name))}
-        return [os.path.join(self.folder, steps[step]) for step in sorted(steps, reverse=True)]
+        names = sorted(filter(_NAME.fullmatch, names), key=_step, reverse=True)
+        return [os.path.join(self.folder, name) for name in names]
 
     def save(self, step, arrays, position):
         """Write a checkpoint and delete those that are no longer kept.
@@ -59,8 +59,11 @@ class Checkpoints:
         text = np.frombuffer(json.dumps(record).encode(), np.uint8)
         path = os.path.join(self.folder, f"step-{step:09d}.npz")
         replace_file(path, lambda file: np.savez(file, **{_RECORD: text}, **arrays))
-        for old in self.paths()[self.keep :]:
-            os.unlink(old)
+        # A later one can only be damaged: training has gone on from a step before it.
+        newer = [other for other in self.paths() if _step(other) > step]
+        older = [other for other in self.paths() if _step(other) <= step]
+        for other in newer + older[self.keep :]:
+            os.unlink(other)
         return path
 
     def load(self):
@@ -71,7 +74,9 @@ class Checkpoints:
             # A damaged container raises almost anything, from KeyError to NotImplementedError.
             except Exception as error:
                 _log.warning(
-                    "The checkpoint %s is damaged (%s); the one before is used.", path, error
+                    "The checkpoint %s is damaged (%s); the one before is used, if any.",
+                    path,
+                    error,
                 )
         return None
 
@@ -82,6 +87,10 @@ class Checkpoints:
         remove_partial(self.folder)
         if os.path.isdir(self.folder) and not os.listdir(self.folder):
             os.rmdir(self.folder)
+
+
+def _step(path):
+    return int(_NAME.fullmatch(os.path.basename(path))[1])
 
 
 def read_checkpoint(path):

@@ -83,6 +83,17 @@ def test_a_cut_off_checkpoint_gives_way_to_the_one_before(checkpoints, part):
     assert loaded_step(checkpoints) == 1
 
 
+def test_damaged_checkpoints_do_not_stand_in_the_way_of_new_ones(checkpoints):
+    saved(checkpoints, 900, 1000)
+    for path in checkpoints.paths():
+        os.truncate(path, 10)
+    assert checkpoints.load() is None
+    saved(checkpoints, 200)
+    assert loaded_step(checkpoints) == 200
+    saved(checkpoints, 300, 400)
+    assert loaded_step(checkpoints) == 400 and len(checkpoints.paths()) == 2
+
+
 def test_a_half_written_file_of_a_killed_run_is_removed(checkpoints):
     saved(checkpoints, 1)
     leftover = os.path.join(checkpoints.folder, "step-000000002.npz.1234.partial")
