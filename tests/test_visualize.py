@@ -5,18 +5,22 @@ import subprocess
 import sys
 
 import cv2
+import keras
 import numpy as np
 import pytest
 
 import gc_net.drawing
+from gc_net.datasets import pipeline, transforms
 from gc_net.datasets.base import DataError, Truth
 from gc_net.evaluation import entropy, grids, plots
 from gc_net.evaluation.visualize import FIGURES, visualize
+from gc_net.inference import localizer
 from gc_net.picture_files import encode_pdf, save_picture
-from gc_net.saving import save_model
-from tests.evaluation.models import CLASS_NAMES, Blocks, set_coefficients, tiny_model
+from gc_net.saving import SavedModel, save_model
+from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, set_coefficients, tiny_model
 
 GAP = gc_net.drawing.GAP
+RESIZE_SIZE = 44  # a margin of 6 pixels on every side of what the networks see
 OPTIONS = {"count": 3, "columns": 4, "cell": 48, "seed": 0, "captions": False}
 
 
@@ -30,18 +34,42 @@ class Several(Blocks):
         return Truth(boxes=np.repeat(truth.boxes, times, axis=0), starts=starts)
 
 
-@pytest.fixture(scope="module")
-def model():
+def saved_rectangle(coefficients, **info):
+    """Return a model that places this rectangle in whatever it sees."""
     model = tiny_model("rectangle")
-    set_coefficients(model, [0.5, 0.5, 0.5, 0.25])
-    return model
+    set_coefficients(model, coefficients)
+    return SavedModel(model, CLASS_NAMES, info)
 
 
 @pytest.fixture(scope="module")
-def model_dir(model, tmp_path_factory):
+def saved():
+    return saved_rectangle([0.5, 0.5, 0.5, 0.25])
+
+
+@pytest.fixture(scope="module")
+def model_dir(saved, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "model"
-    save_model(folder, model, CLASS_NAMES)
+    save_model(folder, saved.model, CLASS_NAMES)
     return folder
+
+
+@pytest.fixture(scope="module", params=["rectangle", "rotated_ellipse"])
+def looking_dir(request, tmp_path_factory):
+    """A model with a margin, whose shapes depend on what it sees."""
+    keras.utils.set_random_seed(0)
+    model = tiny_model(request.param)
+    outputs = model.detector.head.get_layer("outputs")
+    outputs.kernel.assign(np.random.default_rng(0).normal(0, 4, outputs.kernel.shape))
+    outputs.bias.assign(np.zeros(outputs.bias.shape))
+    folder = tmp_path_factory.mktemp(request.param) / "model"
+    save_model(folder, model, CLASS_NAMES, {"resize_size": RESIZE_SIZE})
+    return folder
+
+
+def span(found):
+    """Return the box xyxy of what is true in a picture [H, W]."""
+    rows, columns = np.flatnonzero(found.any(axis=1)), np.flatnonzero(found.any(axis=0))
+    return np.array([columns[0], rows[0], columns[-1] + 1, rows[-1] + 1])
 
 
 def cell_of(image, row, column, cell=48):
@@ -49,39 +77,70 @@ def cell_of(image, row, column, cell=48):
     return image[top : top + cell, left : left + cell]
 
 
-def test_predictions_show_objects_above_boxes(model):
+def test_predictions_show_objects_above_boxes(saved):
     data = Blocks()
     image = grids.predictions(
-        {"a": model, "b": model}, data.split("test"), data.truth("test"), **OPTIONS
+        {"a": saved, "b": saved}, data.split("test"), data.truth("test"), **OPTIONS
     )
     assert image.shape == (4 * (48 + GAP) + GAP, 3 * (48 + GAP) + GAP, 3)  # two rows a model
     objects, drawn = cell_of(image, 0, 0), cell_of(image, 1, 0)
     outside = objects[:6].reshape(-1, 3).astype(int)
     assert np.ptp(outside, axis=0).max() <= 2, "masked pixels have one colour"
     blue = (drawn == gc_net.drawing.BLUE).all(axis=-1)
-    rows, columns = np.flatnonzero(blue.any(axis=1)), np.flatnonzero(blue.any(axis=0))
     # 0.25 to 0.75 across and 0.375 to 0.625 down, of 48 pixels.
-    np.testing.assert_allclose([columns[0], columns[-1] + 1], [12, 36], atol=1)
-    np.testing.assert_allclose([rows[0], rows[-1] + 1], [18, 30], atol=1)
+    np.testing.assert_allclose(span(blue), [12, 18, 36, 30], atol=1)
     assert (drawn == gc_net.drawing.RED).all(axis=-1).any()
 
 
-def test_predictions_fill_a_row_that_is_not_full_with_paper(model):
+def test_shapes_are_drawn_where_prediction_reports_them(looking_dir, tmp_path):
+    cell = 448
+    path = tmp_path / "figure.png"
+    image = visualize(path, "predictions", [looking_dir], Blocks(), count=3, cell=cell)
+    chosen = grids.scenes(Blocks().split("test"), None, count=3)
+    found = localizer.load(looking_dir).predict([scene.image for scene in chosen])
+    for column, prediction in enumerate(found):
+        drawn = cell_of(image, 1, column, cell)
+        scale = cell / np.array(prediction.size[::-1])
+        box = np.clip(np.array(prediction.box_xyxy) * np.tile(scale, 2), 0, cell)
+        blue = (drawn == gc_net.drawing.BLUE).all(axis=-1)
+        np.testing.assert_allclose(span(blue), box, atol=1)
+        if prediction.ellipse is not None:
+            outline = np.rint(prediction.polygon() * scale - 0.5).astype(int)
+            seen = outline[((outline > 8) & (outline < cell - 8)).all(axis=1)]
+            assert len(seen) > 10
+            line = (drawn < 10).all(axis=-1) | blue  # the box is drawn over the shape
+            assert line[seen[:, 1], seen[:, 0]].mean() > 0.9
+    boxes = np.array([prediction.box_xyxy for prediction in found])
+    assert np.ptp(boxes, axis=0).max() > 2, "the shapes depend on the images"
+
+
+def test_masked_objects_are_what_the_networks_see_in_the_shape():
+    saved = saved_rectangle([0.5, 0.5, 0.75, 0.5], resize_size=RESIZE_SIZE)
+    saved.model.generator.sharpness.assign(1e3)  # hard masks: pixels are in or out
+    (scene,) = grids.scenes(Blocks().split("test"), None, 1)
+    _, (seen,) = grids.pictures(saved, [scene], SIZE)
+    margin = (RESIZE_SIZE - SIZE) // 2
+    window = transforms.squash(scene.image, RESIZE_SIZE)[margin:-margin, margin:-margin]
+    expected = np.full((SIZE, SIZE, 3), 127)  # the mean of this backbone
+    expected[8:24, 4:28] = window[8:24, 4:28]
+    np.testing.assert_allclose(seen.astype(int), expected, atol=1)
+
+
+def test_predictions_fill_a_row_that_is_not_full_with_paper(saved):
     data = Blocks()
     options = {**OPTIONS, "columns": 2, "captions": True}
-    image = grids.predictions({"a": model}, data.split("test"), None, **options)
+    image = grids.predictions({"a": saved}, data.split("test"), None, **options)
     height = 48 + GAP + gc_net.drawing.TEXT_HEIGHT
     assert image.shape == (4 * height + GAP, 2 * (48 + GAP) + GAP, 3)
     assert (image[2 * height + GAP :, 48 + 2 * GAP :] == 255).all()
 
 
-def test_ablation_puts_models_side_by_side(model):
-    other = tiny_model("rectangle")
-    set_coefficients(other, [0.5, 0.5, 0.9, 0.9])
+def test_ablation_puts_models_side_by_side(saved):
+    other = saved_rectangle([0.5, 0.5, 0.9, 0.9])
     data = Blocks()
     options = {**OPTIONS, "count": 2, "columns": 2}
     image = grids.ablation(
-        {"small": model, "large": other}, data.split("test"), data.truth("test"), **options
+        {"small": saved, "large": other}, data.split("test"), data.truth("test"), **options
     )
     block = (image.shape[0] - GAP) // 2
     assert image.shape[1] == 2 * (48 + GAP) + GAP + 2 * GAP
@@ -91,11 +150,11 @@ def test_ablation_puts_models_side_by_side(model):
     np.testing.assert_allclose(widths, [0.5 * 48, 0.9 * 48], atol=2)
 
 
-def test_objects_show_single_ones_above_several(model):
+def test_objects_show_single_ones_above_several(saved):
     data = Several()
-    image = grids.objects({"a": model}, data.split("test"), data.truth("test"), **OPTIONS)
+    image = grids.objects({"a": saved}, data.split("test"), data.truth("test"), **OPTIONS)
     assert image.shape == (2 * (48 + GAP) + GAP, 4 * (48 + GAP) + GAP, 3)
-    single = grids.objects({"a": model}, data.split("test"), Blocks().truth("test"), **OPTIONS)
+    single = grids.objects({"a": saved}, data.split("test"), Blocks().truth("test"), **OPTIONS)
     assert single.shape[0] == 48 + 2 * GAP
 
 
@@ -138,6 +197,34 @@ def test_entropy_is_that_of_the_masked_images():
     covered = np.array([[0.0, 1.0, 1.0], [0.0, 0.25, 1.0]])
     np.testing.assert_allclose(found[0], np.vectorize(expected)(covered), rtol=1e-6)
     np.testing.assert_allclose(found[1], np.vectorize(expected)(1 - covered), rtol=1e-6)
+
+
+def test_entropy_is_of_the_images_and_boxes_of_evaluation(monkeypatch):
+    saved = saved_rectangle([0.5, 0.5, 0.5, 0.5], resize_size=RESIZE_SIZE)
+    data, asked = Blocks(), []
+    entropies = entropy.entropies
+
+    def watched(classifier, images, boxes_rel_xyxy):
+        asked.append((images, boxes_rel_xyxy))
+        return entropies(classifier, images, boxes_rel_xyxy)
+
+    monkeypatch.setattr(entropy, "entropies", watched)
+    split, truth = data.split("test"), data.truth("test")
+    entropy.entropy_figure({"a": saved}, split, truth, count=9, cell=40, seed=0)
+    ((images, boxes),) = asked
+    (batch,) = pipeline.evaluation_batches(
+        split, truth, image_size=SIZE, resize_size=RESIZE_SIZE, batch_size=9
+    )
+
+    def in_order(images, boxes):
+        """Return the boxes in an order that depends on the images alone."""
+        order = sorted(range(9), key=lambda row: images[row].tobytes())
+        return images[order], boxes[order]
+
+    found = in_order(images, boxes)
+    expected = in_order(batch["image"].numpy(), batch["boxes_rel_xyxy"][:, 0].numpy())
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], atol=1e-5)
 
 
 def test_entropy_of_certainty_is_zero_and_not_nan():

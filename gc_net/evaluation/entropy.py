@@ -10,7 +10,7 @@ from gc_net import metrics, shapes
 from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError
 from gc_net.drawing import denormalizer, grid, resize
-from gc_net.evaluation.grids import scenes
+from gc_net.evaluation.grids import scenes, squashed
 from gc_net.evaluation.plots import line_plot
 
 SCALES = np.linspace(0.0, 2.0, 21)
@@ -58,7 +58,7 @@ def entropy_figure(models, split, truth, *, count, cell, seed, **_):
     """Draw one image masked at several scales, and the entropy over all scales.
 
     Args:
-        models: {name: `GCNet`}; one, whose classifier is asked.
+        models: {name: `SavedModel`}; one, whose classifier is asked.
         split, truth: Images, and their boxes, which are the masks of scale 1.
         count: Images to average over.
         cell: Side of an image in the figure, in pixels.
@@ -68,15 +68,22 @@ def entropy_figure(models, split, truth, *, count, cell, seed, **_):
         raise ValueError(f"The entropy is of one model's classifier. Received: {len(models)}.")
     if truth is None:
         raise DataError("The masks are scaled true boxes, and this dataset has none.")
-    (model,) = models.values()
-    classifier = model.classifier
+    (saved,) = models.values()
+    classifier = saved.model.classifier
     chosen = scenes(split, truth, count, seed, np.flatnonzero(np.diff(truth.starts) == 1))
-    size = model.detector.image_size
-    images = np.stack([transforms.squash(scene.image, size) for scene in chosen])
-    boxes_rel_xyxy = np.stack([scene.truth_boxes_rel_xyxy[0] for scene in chosen])
+    images, boxes_rel_xyxy = _windows(squashed(saved, chosen), chosen, classifier.image_size)
     examples = _examples(classifier, images[:1], boxes_rel_xyxy[:1], cell)
     plot = _plot(classifier, images, boxes_rel_xyxy, height=len(examples))
     return np.concatenate([examples, plot], axis=1)
+
+
+def _windows(images, chosen, image_size):
+    """Return the central windows of squashed scenes, and the only box of each relative to that."""
+    resize_size = images.shape[1]
+    window = transforms.center_window(resize_size, image_size)
+    boxes = np.stack([scene.truth_boxes_rel_xyxy[0] for scene in chosen])  # in images of side 1
+    boxes = transforms.boxes_in_window(boxes, (1, 1), window, resize_size, image_size)
+    return transforms.central(images, image_size), boxes
 
 
 def _examples(classifier, image, box_rel_xyxy, cell):

@@ -58,20 +58,32 @@ def outlines(shape, coefficients, num_points=64):
     return list(np.asarray(shape.outline(coefficients, num_points)))
 
 
-def pictures(model, chosen, cell):
+def squashed(saved, chosen):
+    """Return scenes as a model's images are squashed, uint8 [B, R, R, 3], for `GCNet.place`.
+
+    Args:
+        saved: A `SavedModel`. Without a `resize_size` in its `info`, the networks see all of a
+            squashed image, as in `gc_net.inference.localizer`.
+        chosen: `Scene`s.
+    """
+    size = saved.info.get("resize_size") or saved.model.detector.image_size
+    return np.stack([transforms.squash(scene.image, size) for scene in chosen])
+
+
+def pictures(saved, chosen, cell):
     """Return the predictions drawn on scenes, and their masked objects: two lists of squares.
 
-    Images are squashed to squares of `cell` pixels, as the network sees them.
+    Predictions are drawn on whole images, squashed to `cell` pixels. Objects are what the
+    classifier is shown of them, the central windows, in squares of the same side.
     """
-    size = model.detector.image_size
+    model = saved.model
     to_colors = denormalizer(model.classifier.normalize)
     drawn, objects = [], []
     for start in range(0, len(chosen), _BATCH_SIZE):
         part = chosen[start : start + _BATCH_SIZE]
-        images = np.stack([transforms.squash(scene.image, size) for scene in part])
-        coefficients = model.shape.decode(model.detector(images, training=False))
+        coefficients, windows, in_windows = model.place(squashed(saved, part))
         boxes = np.asarray(model.shape.boxes(coefficients))
-        _, masked, _ = model.mask(images, coefficients)
+        _, masked, _ = model.mask(windows, in_windows)
         objects += [resize(image, cell) for image in to_colors(masked)]
         drawn += [
             draw_prediction(
@@ -92,8 +104,8 @@ def predictions(models, split, truth, *, count, columns, cell, seed, captions):
     chosen = scenes(split, truth, count, seed)
     names = [scene.class_name for scene in chosen]
     sheet = _Sheet(min(columns, len(chosen)), cell, captions)
-    for model in models.values():
-        drawn, objects = pictures(model, chosen, cell)
+    for saved in models.values():
+        drawn, objects = pictures(saved, chosen, cell)
         for start in range(0, len(chosen), columns):
             part = slice(start, start + columns)
             sheet.add(objects[part])
@@ -105,7 +117,7 @@ def ablation(models, split, truth, *, count, columns, cell, seed, captions):
     """Draw each image as a block: predictions above objects, a column for each model."""
     del captions  # the models' names are needed
     chosen = scenes(split, truth, count, seed)
-    results = [pictures(model, chosen, cell) for model in models.values()]
+    results = [pictures(saved, chosen, cell) for saved in models.values()]
     blocks = [
         grid(
             [row[place] for row, _ in results] + [row[place] for _, row in results],
@@ -123,13 +135,13 @@ def objects(models, split, truth, *, count, columns, cell, seed, captions):
         raise DataError("This figure counts true boxes, and the dataset has none.")
     if len(models) != 1:
         raise ValueError(f"This figure is of one model. Received: {len(models)}.")
-    (model,) = models.values()
+    (saved,) = models.values()
     num_boxes = np.diff(truth.starts)
     sheet = _Sheet(columns, cell, captions)
     for among in (np.flatnonzero(num_boxes == 1), np.flatnonzero(num_boxes > 1)):
         if len(among):
             chosen = scenes(split, truth, count, seed, among)
-            drawn, _ = pictures(model, chosen, cell)
+            drawn, _ = pictures(saved, chosen, cell)
             names = [scene.class_name for scene in chosen]
             for start in range(0, len(chosen), columns):
                 part = slice(start, start + columns)

@@ -7,8 +7,9 @@
 | `ablation` | the same images by several models side by side | Fig. 5 |
 | `objects` | images with one object, and below them images with several | Fig. 6 |
 
-A figure is a function of {name: `GCNet`}, a `Split`, its `Truth` and the options of `visualize`
-to an image.
+A figure is a function of {name: `SavedModel`}, a `Split`, its `Truth` and the options of
+`visualize` to an image. Shapes are drawn where `tools.predict` reports them, on the whole image. A
+masked image is what the classifier is shown: the central window, and thus a little larger.
 """
 
 import os
@@ -47,7 +48,7 @@ def visualize(path, figure, model_dirs, dataset, *, split="test", dots_per_inch=
 
     check_suffix(os.fspath(path))
     draw = FIGURES.get(figure)
-    models, first = {}, None
+    models = {}
     for spec in model_dirs:
         name, folder = _named(os.fspath(spec))
         saved = load_model(folder)
@@ -55,10 +56,9 @@ def visualize(path, figure, model_dirs, dataset, *, split="test", dots_per_inch=
             raise ValueError(f"{folder!r} holds a classifier, which localizes nothing.")
         if name in models:
             raise ValueError(f"Two models are called {name!r}. Name them: name=folder.")
-        models[name] = saved.model
-        first = first or saved
+        models[name] = saved
     if callable(dataset):
-        dataset = dataset(first.info)
+        dataset = dataset(next(iter(models.values())).info)
     options = {"count": 8, "columns": 8, "cell": 224, "seed": 0, "captions": False, **options}
     image = draw(models, dataset.split(split), dataset.truth(split), **options)
     save_picture(path, image, dots_per_inch)
