@@ -92,9 +92,9 @@ class GCNet(keras.Model):
 
     @classmethod
     def from_preset(cls, preset, detector, generator, classifier, **kwargs):
-        """Compose with the settings of `preset`, `"paper"` or `"reference"`."""
+        """Compose with the settings of a preset, see `gc_net.presets`."""
         preset = presets.get(preset)
-        alpha, beta, gamma = preset.weights_for(generator)
+        alpha, beta, gamma = preset.weights_for(generator, classifier.num_classes)
         settings = {
             "alpha": alpha,
             "beta": beta,

@@ -1,4 +1,4 @@
-"""Named settings for all in which the paper and the authors' code differ.
+"""Named settings for all in which the paper and the authors' code differ, and one beyond both.
 
 | | `paper` | `reference` |
 |---|---|---|
@@ -10,6 +10,10 @@
 | pixel i of N lies at | (i + ½)/N | i/(N − 1) |
 | α with the learned upright rectangle | 1 | 0.25: the code's coefficients are half extents |
 
+`scaled` is as `paper`, but with α = 2.5 · ln C / ln 200 for C classes and β = γ = 1: the object and
+background losses are measured in nats, of which there are ln C. With the 200 birds of CUB it is
+what the authors' code has, and with other numbers of classes shapes stay as large as there.
+
 Where nothing differs there is nothing to set. Three differences have no effect and no setting:
 the paper sums losses over the images where the code takes means (Adam does not see the factor);
 the code adds a constant to the background loss; and it turns one of its rectangles the other way
@@ -17,6 +21,7 @@ round.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 from gc_net.optimizers import REFERENCE_MULTIPLIERS
@@ -34,6 +39,8 @@ class Preset:
         multipliers: Learning-rate multipliers, see `gc_net.optimizers`.
         decay_start: Epoch after which the rate falls, or None to keep it.
         grid: Where pixels lie, see `gc_net.shapes.base.pixel_grid`.
+        num_classes: Number of classes that α is for; with others it is in proportion to their
+            logarithm. None for the same α whatever their number.
     """
 
     loss_weights: Mapping[str, tuple[float, float, float]]
@@ -41,11 +48,15 @@ class Preset:
     multipliers: tuple[tuple[str, float], ...] = ()
     decay_start: int | None = None
     grid: str = "centers"
+    num_classes: int | None = None
 
-    def weights_for(self, generator):
+    def weights_for(self, generator, num_classes):
         """Return α, β and γ for a generator of a shape."""
         own = f"{generator.kind}/{generator.shape.name}"
-        return self.loss_weights.get(own, self.loss_weights[generator.kind])
+        alpha, beta, gamma = self.loss_weights.get(own, self.loss_weights[generator.kind])
+        if self.num_classes is not None:
+            alpha *= math.log(num_classes) / math.log(self.num_classes)
+        return alpha, beta, gamma
 
     def rate_factor(self, epoch, epochs):
         """Return what the learning rate is multiplied by in `epoch`, of `epochs`, from 0 on.
@@ -74,7 +85,11 @@ REFERENCE = Preset(
     grid="corners",
 )
 
-PRESETS = Registry("preset", {"paper": PAPER, "reference": REFERENCE})
+SCALED = Preset(
+    loss_weights={"model": (2.5, 1.0, 1.0), "learned": (2.5, 1.0, 1.0)}, num_classes=200
+)
+
+PRESETS = Registry("preset", {"paper": PAPER, "reference": REFERENCE, "scaled": SCALED})
 
 
 def get(name):

@@ -159,6 +159,9 @@ def test_presets_set_the_weights_by_generator():
     assert model.frozen_mode == "training"
     model = gc_net.GCNet.from_preset("paper", *parts, gamma=0.5)
     assert (model.alpha, model.beta, model.gamma) == (1.0, 2.5, 0.5)
+    model = gc_net.GCNet.from_preset("scaled", *parts)
+    expected = 2.5 * np.log(model.classifier.num_classes) / np.log(200)
+    assert model.alpha == pytest.approx(expected) and model.alpha < 2.5
 
 
 @pytest.mark.parametrize(

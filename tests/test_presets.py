@@ -3,6 +3,7 @@ import pytest
 
 from gc_net import presets
 from gc_net.generators.learned import LearnedGenerator
+from gc_net.generators.model import ModelGenerator
 
 
 def test_papers_and_authors_weights_of_the_losses():
@@ -14,10 +15,21 @@ def test_papers_and_authors_weights_of_the_losses():
 
 def test_authors_learned_rectangle_has_half_extents_and_so_a_quarter_of_the_area():
     generator = LearnedGenerator("rectangle", 16, weights=None)
-    assert presets.get("reference").weights_for(generator) == (0.25, 1.0, 1.0)
-    assert presets.get("paper").weights_for(generator) == (1.0, 1.0, 1.0)
+    assert presets.get("reference").weights_for(generator, 200) == (0.25, 1.0, 1.0)
+    assert presets.get("paper").weights_for(generator, 200) == (1.0, 1.0, 1.0)
     generator = LearnedGenerator("rotated_ellipse", 16, weights=None)
-    assert presets.get("reference").weights_for(generator) == (1.0, 1.0, 1.0)
+    assert presets.get("reference").weights_for(generator, 200) == (1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize("kind", [LearnedGenerator, ModelGenerator])
+def test_a_scaled_area_grows_with_the_logarithm_of_the_classes(kind):
+    generator, preset = kind("rotated_ellipse", 16), presets.get("scaled")
+    assert preset.weights_for(generator, 200) == (2.5, 1.0, 1.0)
+    alphas = [preset.weights_for(generator, count)[0] for count in (40, 50, 1000)]
+    np.testing.assert_allclose(alphas, [1.74, 1.85, 3.26], atol=0.005)
+    for name in ("paper", "reference"):
+        weights = [presets.get(name).weights_for(generator, count) for count in (40, 1000)]
+        assert weights[0] == weights[1]
 
 
 def test_authors_schedule_compounds():
@@ -34,5 +46,5 @@ def test_papers_rate_is_constant():
 
 
 def test_unknown_preset_lists_the_known_ones():
-    with pytest.raises(ValueError, match="Known ones: paper, reference"):
+    with pytest.raises(ValueError, match="Known ones: paper, reference, scaled"):
         presets.get("authors")

@@ -274,7 +274,8 @@ class DetectorConfig(Settings):
             map's positions.
         initialize: What the trunk starts from: backbone for the weights the classifier started
             from, or classifier for those it ended with.
-        preset: Settings in which paper and authors' code differ, see gc_net.presets.
+        preset: Settings in which paper and authors' code differ; scaled fits alpha to the number
+            of classes. See gc_net/presets.py.
         alpha: Weight of the area loss; None for the preset's.
         beta: Weight of the object loss; None for the preset's.
         gamma: Weight of the background loss; None for the preset's.
@@ -296,7 +297,7 @@ class DetectorConfig(Settings):
     epsilon: float = setting(0.1, low=1e-6)
     head: str = setting("position", ("native", "position"))
     initialize: str = setting("classifier", ("backbone", "classifier"))
-    preset: str = setting("paper", ("paper", "reference"))
+    preset: str = setting("paper", ("paper", "reference", "scaled"))
     alpha: float | None = None
     beta: float | None = None
     gamma: float | None = None
