@@ -25,8 +25,7 @@ def chromium():
 @pytest.fixture(scope="session")
 def data_folder():
     """Folder of the real CUB-200-2011 and ILSVRC images, for tests marked `data`."""
-    beside = os.path.join(os.path.dirname(__file__), "..", "..", "shared", "data")
-    folder = os.environ.get("GC_NET_DATA", beside)
+    folder = os.environ.get("GC_NET_DATA", "")
     if not os.path.isdir(folder):
         pytest.skip("needs the real images: set GC_NET_DATA to the folder that holds them")
     return folder
