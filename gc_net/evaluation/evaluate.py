@@ -9,7 +9,7 @@ from gc_net.datasets.base import DataError, Truth
 from gc_net.datasets.cache import ImageCache
 from gc_net.datasets.crops import check_look
 from gc_net.datasets.loading import Unreadable
-from gc_net.evaluation import comparison, passes, protocols, summary, tables, wsoleval
+from gc_net.evaluation import comparison, looks, passes, protocols, summary, tables, wsoleval
 from gc_net.evaluation.baselines.base import hits_by_level
 from gc_net.evaluation.checks import check_model, check_truth, spread
 from gc_net.evaluation.pictures import image_reader, mask_renderer, mean_color
@@ -320,4 +320,5 @@ def _settings(model, options, look):
         "image_size": options["image_size"],
         "resize_size": options["resize_size"],
         "look": look,
+        "namer_size": looks.namer_size(model, look),
     }

@@ -67,6 +67,11 @@ class CloserJudge:
         return np.stack([self.classify(images[:, k]) for k in range(images.shape[1])], axis=1)
 
 
+def namer_size(model, look):
+    """Return the image size of the namer of a second look; None where there is none."""
+    return model.namer.image_size if look and model.namer else None
+
+
 def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=256):
     """Print how well several second looks do, to choose one.
 

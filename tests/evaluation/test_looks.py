@@ -125,6 +125,14 @@ def test_evaluation_sees_what_prediction_sees(model, namer, with_namer):
         assert prediction.class_id == result.top_classes[row, 0]
 
 
+@pytest.mark.parametrize("look", [0.0, LOOK])
+def test_the_metrics_tell_the_namer_that_was_asked(model, namer, look):
+    for given, size in ((namer, SIZE + 12), (None, None)):
+        named = model.naming(model.classifier, LOOK, given)
+        result = evaluate(named, CLASS_NAMES, Blocks(), baselines=[], limit=3, look=look)
+        assert result.metrics["settings"]["namer_size"] == (size if look else None)
+
+
 def test_the_model_says_the_look_and_may_be_overruled(model, tmp_path):
     model.look = LOOK
     try:
