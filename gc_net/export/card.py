@@ -4,6 +4,7 @@ import json
 import os
 
 from gc_net.evaluation.compare import METRICS_FILE
+from gc_net.evaluation.looks import namer_size
 from gc_net.evaluation.writing import evaluation_folder
 from gc_net.version import __version__
 
@@ -36,7 +37,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         f"| classifier | {model.classifier.backbone.name}, {len(localizer.class_names)} classes |",
         f"| generator | {model.generator.kind} |",
         f"| second look | {_look(model.look)} |",
-        f"| namer | {_namer(model.namer)} |",
+        f"| namer | {_namer(model)} |",
         f"| parameters | {parameters:,} |",
         f"| licence | {license_text or 'not stated'} |",
         "",
@@ -46,7 +47,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         "",
         "## How well it does",
         "",
-        *_measured_otherwise(metrics, model.look),
+        *_measured_otherwise(metrics, model),
         *_block(without_folders(metrics), "It came without an evaluation."),
         "",
         "## Data and training",
@@ -102,23 +103,46 @@ def _look(look):
     return f"a region of {look:g} × the shape's longer side" if look else "none"
 
 
-def _namer(namer):
-    if namer is None:
+def _namer(model):
+    if not model.look:
+        return "none"
+    if model.namer is None:
         return "none: the classifier looks twice"
-    return f"{namer.backbone.name}, of close-ups of {namer.image_size} × {namer.image_size}"
+    return f"{model.namer.backbone.name}, of {_close_ups(model.namer.image_size)}"
 
 
-def _measured_otherwise(metrics, look):
-    """Return a paragraph that says so where the metrics are of another second look."""
-    measured = (metrics or {}).get("settings", {}).get("look", look)
-    if measured == look:
+def _close_ups(size):
+    return f"close-ups of {size} × {size}"
+
+
+def _measured_otherwise(metrics, model):
+    """Return a paragraph that says so where the metrics are, or may be, of another second look."""
+    if not metrics:
+        return []
+    settings = metrics.get("settings", {})
+    own = model.look, namer_size(model, model.look)
+    measured = settings.get("look", own[0]), settings.get("namer_size", own[1])
+    if measured != own:
+        said = (
+            f"Measured with another second look ({_whole_look(*measured)}) than this export has "
+            f"({_whole_look(*own)})."
+        )
+    elif own[1] and "namer_size" not in settings:
+        said = "The metrics do not say whether they were measured with the namer or without."
+    else:
         return []
     return [
-        f"Measured with another second look ({_look(measured)}) than this export has "
-        f"({_look(look)}). Boxes do not depend on it, and neither does CorLoc; classes do, and so "
-        "do ClsErr and LocErr.",
+        f"{said} Boxes do not depend on it, and neither does CorLoc; classes do, and so do ClsErr "
+        "and LocErr.",
         "",
     ]
+
+
+def _whole_look(look, namer_size):
+    if not look:
+        return _look(look)
+    who = f"a namer, which sees {_close_ups(namer_size)}" if namer_size else "the classifier"
+    return f"{_look(look)}, named by {who}"
 
 
 def _block(content, otherwise):
