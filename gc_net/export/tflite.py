@@ -84,7 +84,7 @@ def export_tflite(
         )
     with new_version(output_dir, version) as (temporary, final):
         localizer = load(model_dir)
-        own_look, localizer.model.look = localizer.model.look, 0.0
+        own_look, localizer = localizer.model.look, localizer.looking(0.0)
         if own_look and look is None:
             _log.warning(
                 "The model looks at its shapes a second time (%g), for which it needs the original "

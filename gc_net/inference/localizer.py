@@ -6,7 +6,7 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from gc_net.datasets.crops import CloseUps, check_look
+from gc_net.datasets.crops import CloseUps
 from gc_net.datasets.loading import Unreadable
 from gc_net.datasets.pipeline import evaluation_batches
 from gc_net.inference.graph import concluded, first_look, geometry, localize, second_look
@@ -30,9 +30,7 @@ def load(path, look=None):
     """
     saved = load_model(model_folder(path))
     localizer = Localizer(saved.model, saved.class_names, saved.info)
-    if look is not None:
-        localizer.model.look = check_look(look)
-    return localizer
+    return localizer if look is None else localizer.looking(look)
 
 
 def model_folder(path):
@@ -85,6 +83,18 @@ class Localizer:
             lambda close_ups: second_look(model, close_ups),
             input_signature=[tf.TensorSpec([None, close, close, 3], tf.uint8)],
         )
+
+    def looking(self, look):
+        """Return a localizer of the same networks with another second look.
+
+        With none it has no namer either: what is never asked need not be exported.
+
+        Args:
+            look: As for `load`.
+        """
+        namer = self.model.namer if look else None
+        model = self.model.naming(self.model.classifier, look, namer)
+        return Localizer(model, self.class_names, self.info)
 
     def predict(self, images, batch_size=32, *, confidence=True, top_k=5, unreadable=None):
         """Return a `Prediction` for each image, in order.

@@ -1,6 +1,7 @@
 """The second look in exported models: cut out in the graph, and left out where it cannot be had."""
 
 import os
+import re
 
 import keras
 import numpy as np
@@ -43,6 +44,18 @@ def model_dir(request, tmp_path_factory):
 def served(model_dir, tmp_path_factory):
     folder, differences = export_saved_model(model_dir, tmp_path_factory.mktemp("m"), top_k=None)
     return folder, differences, tf.saved_model.load(folder).signatures
+
+
+def card_row(folder, name):
+    """Return what the table of an exported model's card says."""
+    with open(os.path.join(folder, "model_card.md"), encoding="utf-8") as file:
+        (value,) = re.findall(rf"^\| {name} \| (.*) \|$", file.read(), re.MULTILINE)
+    return value
+
+
+def num_parameters(model):
+    parts = (model.detector, model.generator, model.classifier)
+    return f"{sum(int(np.prod(weight.shape)) for part in parts for weight in part.weights):,}"
 
 
 def by_class(ids, probabilities):
@@ -116,11 +129,23 @@ def test_the_look_can_be_given_to_an_export(model_dir, tmp_path):
     assert load_model(folder).model.look == 1.5
     with open(os.path.join(folder, "model_card.md"), encoding="utf-8") as file:
         assert "| second look | a region of 1.5 ×" in file.read()
-    folder, _ = export_saved_model(model_dir, tmp_path / "plain", look=0.0)
-    found = tf.saved_model.load(folder).signatures["serve_uint8"](tf.constant(IMAGES[0][None]))
+
+
+def test_without_a_second_look_there_is_no_namer_in_an_export(model_dir, tmp_path):
+    model = load_model(model_dir).model
+    folder, _ = export_folder(model_dir, tmp_path / "folder", look=0.0)
+    assert load_model(folder).model.namer is None
+    served, _ = export_saved_model(model_dir, tmp_path / "plain", look=0.0)
+    loaded = tf.saved_model.load(served)
+    found = loaded.signatures["serve_uint8"](tf.constant(IMAGES[0][None]))
     (expected,) = load(model_dir, look=0).predict(IMAGES[0])
     probabilities = by_class(found["class_ids"][0], found["class_probabilities"][0])
     np.testing.assert_allclose(probabilities, of_prediction(expected), atol=0.03)
+    namer = [] if model.namer is None else model.namer.variables
+    assert len(loaded.model_variables) == len(model.variables) - len(namer)
+    for exported in (folder, served):
+        assert card_row(exported, "namer") == "none"
+        assert card_row(exported, "parameters") == num_parameters(model)
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
@@ -132,7 +157,9 @@ def test_a_tflite_file_has_the_first_look_and_says_so(model_dir, tmp_path, caplo
     assert "its classes are those of the first look" in caplog.text
     with open(os.path.join(folder, "model_card.md"), encoding="utf-8") as file:
         card = file.read()
-    assert "Nor is there the second look" in card and "| second look | none |" in card
+    assert "Nor is there the second look" in card
+    assert card_row(folder, "second look") == card_row(folder, "namer") == "none"
+    assert card_row(folder, "parameters") == num_parameters(load_model(model_dir).model)
     with open(os.path.join(folder, "model_float32.tflite"), "rb") as file:
         squashed = transforms.squash(IMAGES[0], IMAGE_SIZE)
         found = run(file.read(), squashed[None])["class_probabilities"][0]
