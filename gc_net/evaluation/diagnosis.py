@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net.datasets import transforms
-from gc_net.datasets.pipeline import evaluation_batches
 from gc_net.evaluation.checks import check_model, check_truth, spread
+from gc_net.evaluation.reading import readable_batches
 from gc_net.evaluation.tables import aligned
 from gc_net.generators.model import ModelGenerator
 from gc_net.losses import BackgroundLoss, ObjectLoss
@@ -89,13 +89,14 @@ def agreement(model, split, resize_size, limit=500, batch_size=8):
     windows = transforms.ten_windows(resize_size, image_size)
     locate = model.locator()
     placed = []
-    for batch in evaluation_batches(
+    for batch in readable_batches(
         split,
         image_size=image_size,
         resize_size=resize_size,
         batch_size=batch_size,
         ten_crop=True,
         indices=spread(len(split), limit),
+        label="Placing shapes in windows",
     ):
         images = tf.reshape(batch["image"], (-1, image_size, image_size, 3))  # [10·B, S, S, 3]
         placed.append(np.reshape(locate(images), (-1, len(windows), 4)))
@@ -139,13 +140,14 @@ def landscape(classifier, split, truth, resize_size, limit=256, epsilon=0.1, bat
         )
 
     collected = {}
-    for batch in evaluation_batches(
+    for batch in readable_batches(
         split,
         truth,
         image_size=classifier.image_size,
         resize_size=resize_size,
         batch_size=batch_size,
         indices=single[spread(len(single), limit)],
+        label="Judging masks",
     ):
         for name, coefficients in _known_masks(batch["boxes_rel_xyxy"][:, 0].numpy()).items():
             inside, outside = judge(batch["image"], batch["label"], coefficients)

@@ -17,10 +17,9 @@ from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError
 from gc_net.datasets.crops import CloseUps
 from gc_net.datasets.loading import Unreadable
-from gc_net.datasets.pipeline import evaluation_batches, num_steps
 from gc_net.evaluation.checks import check_model, spread
+from gc_net.evaluation.reading import readable_batches
 from gc_net.evaluation.tables import aligned
-from gc_net.progress import track
 from gc_net.saving import load_model
 
 LOOKS = (0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
@@ -172,15 +171,15 @@ def measure(model, split, judges, looks=LOOKS, resize_size=None):
     collected, labels = [], []
     for classifier, indices in judges:
         judge = CloserJudge(classifier, split, looks)
-        batches = evaluation_batches(
+        batches = readable_batches(
             judge.split,
             image_size=resize_size,
             batch_size=_BATCH_SIZE,
             frame="full",
             indices=indices,
+            label="Looking twice",
         )
-        total = num_steps(len(indices), _BATCH_SIZE, drop_remainder=False)
-        for batch in track(batches, total, "Looking twice"):
+        for batch in batches:
             whole = judge.classify(transforms.central(batch["image"], image_size)).numpy()[:, None]
             closer = judge(batch["index"].numpy(), locate(batch["image"]).numpy())
             collected.append(np.concatenate([whole, closer], axis=1))  # [B, 1 + K, C]

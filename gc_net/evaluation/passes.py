@@ -9,7 +9,7 @@ from gc_net import metrics
 from gc_net.datasets import pipeline, transforms
 from gc_net.evaluation.baselines.base import Forward
 from gc_net.evaluation.looks import CloserJudge
-from gc_net.progress import track
+from gc_net.evaluation.reading import readable_batches
 from gc_net.shapes.frame import principal_axes
 
 _CENTER = 4  # place of the central window among the ten
@@ -68,7 +68,7 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
         look: Side of the region of the second look as a multiple of the shape's longer side, 0 for
             none. With it, the probabilities of every image, and those of the ten crops, are the
             mean with those of its close-up.
-        options: For `pipeline.evaluation_batches`; `image_size`, `resize_size` and `batch_size`
+        options: For `readable_batches`; `image_size`, `resize_size`, `batch_size` and `unreadable`
             among them.
 
     Returns:
@@ -81,12 +81,17 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
     if look:
         look_again = CloserJudge(model.closer, split, [look])
         split = look_again.split
-    batches = pipeline.evaluation_batches(
-        split, truth, frame=protocol.frame, ten_crop=ten_crop, indices=indices, **options
+    batches = readable_batches(
+        split,
+        truth,
+        frame=protocol.frame,
+        ten_crop=ten_crop,
+        indices=indices,
+        label="Evaluating",
+        **options,
     )
     collected = []
-    total = pipeline.num_steps(len(indices), options["batch_size"], drop_remainder=False)
-    for batch in _readable(track(batches, total, "Evaluating"), len(indices), options):
+    for batch in batches:
         outputs = run(batch.pop("image"), batch["label"])
         batch = {name: tensor.numpy() for name, tensor in batch.items()}
         outputs = tf.nest.map_structure(lambda tensor: tensor.numpy(), outputs)
@@ -103,12 +108,6 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
                     outputs[name] = (outputs[name] + closer) / 2
         collected.append(_compared(model, baselines, truth, protocol, batch, outputs, options))
     return _joined(collected)
-
-
-def _readable(batches, count, options):
-    """Yield batches; say in plain words where not a single image could be read."""
-    with pipeline.explained(options["unreadable"], count, "No image could be evaluated. "):
-        yield from batches
 
 
 def _compared(model, baselines, truth, protocol, batch, outputs, options):

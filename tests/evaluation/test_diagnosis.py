@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from gc_net import shapes
+from gc_net.datasets.base import DataError
 from gc_net.evaluation import diagnosis
 from gc_net.model import GCNet
 from gc_net.saving import save_model
@@ -91,6 +92,25 @@ class TestLandscape:
             diagnosis.landscape(
                 tiny_model().classifier, dataset.split("test"), dataset.truth("test"), RESIZE
             )
+
+
+def test_where_no_image_can_be_read_it_says_so(tmp_path):
+    dataset = Blocks(num_test=4, bad=range(4))
+    model = tiny_model()
+    save_model(tmp_path, model, CLASS_NAMES, {"resize_size": RESIZE})
+    expected = r"No image could be evaluated\. 4 unreadable images skipped:\n  test/0\.png: trunc"
+    with pytest.raises(DataError, match=expected):
+        diagnosis.diagnose(tmp_path, dataset, split="test")
+    with pytest.raises(DataError, match=expected):
+        diagnosis.landscape(model.classifier, dataset.split("test"), dataset.truth("test"), RESIZE)
+
+
+def test_what_cannot_be_read_is_left_out_and_named_once(caplog):
+    split = Blocks(num_test=4, bad=(1, 3)).split("test")
+    found = diagnosis.agreement(tiny_model(), split, RESIZE, batch_size=2)
+    assert found["num_images"] == 2
+    (record,) = caplog.records
+    assert "2 unreadable images skipped:\n  test/1.png: truncated" in record.getMessage()
 
 
 def test_without_the_landscape_no_box_is_read(tmp_path, monkeypatch, capsys):

@@ -218,6 +218,12 @@ class TestChoosing:
         looks.diagnose_looks(tmp_path, Blocks(), split="test", limit=3)
         assert "should not be measured on them" in capsys.readouterr().out
 
+    def test_where_no_image_can_be_read_it_says_so(self, model, tmp_path):
+        save_model(tmp_path, model, CLASS_NAMES)
+        bad = Blocks(num_test=4, bad=range(4))
+        with pytest.raises(DataError, match=r"No image could be evaluated\. 4 unreadable images"):
+            looks.diagnose_looks(tmp_path, bad, split="test")
+
     @pytest.mark.parametrize("recorded", [False, True])
     def test_a_model_with_a_namer_keeps_the_look_that_this_was_trained_for(
         self, model, namer, tmp_path, recorded
