@@ -174,7 +174,8 @@ def evaluate(
             without downloading anything.
         batch_size: Images a batch.
         ten_crop: Whether the classification errors are of the mean over ten crops, as in the
-            paper. LocErr always takes the class from the central one.
+            paper. LocErr takes the class from the central one whether or not, or from its mean with
+            the close-up where there is a second look.
         limit: Evaluate only this many images, spread evenly over the split.
         resize_size: Side to squash to before cropping; 256 for 224, and in proportion, if None.
         cache: Folder for decoded images, or None.
