@@ -2,7 +2,7 @@ r"""Put several runs' metrics.json into one table, in the form of the paper's.
 
 python -m tools.compare runs/a runs/b
 python -m tools.compare "Ellipse=runs/a" "Rectangle=runs/b" --baselines --format=latex
-python -m tools.compare runs/losses/*/* --form=losses
+python -m tools.compare runs/losses/*/seed* --form=losses
 
 A run is a metrics.json, or a folder that has one; name=path names its row. Rows that would be
 alike, such as those of several seeds, become one: mean ± standard deviation.

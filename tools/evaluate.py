@@ -1,6 +1,6 @@
 r"""Measure a trained model, beside baselines on the same images.
 
-python -m tools.evaluate --model=runs/demo/model
+python -m tools.evaluate --model=runs/creatures/model
 python -m tools.evaluate --model=runs/birds/model --dataset=cub --data_dir=CUB_200_2011 --ten_crop
 
 Prints a table and writes metrics.json, predictions.json and report.html to --output.
