@@ -26,9 +26,9 @@ class GCNet(keras.Model):
         alpha, beta, gamma: Weights of the area, object and background losses.
         frozen_mode: `"inference"` runs the frozen networks as at inference; `"training"` with
             dropout and batch statistics, as the authors' code does.
-        look: Side of the region of the second look, as a multiple of the shape's longer side; 0
-            for none. It matters to prediction and evaluation, which have the original images, see
-            `gc_net.datasets.crops`; not to training, nor to a call on squashed images.
+        look: Side of the region of the second look, as a multiple of the longer side of the shape's
+            box; 0 for none. It matters to prediction and evaluation, which have the original
+            images, see `gc_net.datasets.crops`; not to training, nor to a call on squashed images.
         namer: A `Classifier` for the second look, of an image size of its own; if None, the
             classifier looks twice.
 

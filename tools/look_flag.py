@@ -7,7 +7,7 @@ def define():
     flags.DEFINE_float(
         "look",
         None,
-        "Side of the second look's region as a multiple of the shape's longer one; 0 for none. As "
-        "the model says if not set. TFLite files have none.",
+        "Side of the second look's region as a multiple of the longer side of the shape's box; 0 "
+        "for none. As the model says if not set. TFLite files have none.",
         lower_bound=0,
     )

@@ -25,11 +25,11 @@ _WHOLE = transforms.Window(0, 0)
 
 
 def check_look(look):
-    """Return `look` as a float; raise where it cannot be the multiple of a shape's longer side."""
+    """Return `look` as a float; raise where it cannot be the multiple of a box's longer side."""
     if not 0.0 <= look < math.inf:
         raise ValueError(
             "`look` must be 0, for no second look, or the side of its region as a multiple of the "
-            f"shape's longer side, e.g. 1.3. Received: look={look}"
+            f"longer side of the shape's box, e.g. 1.3. Received: look={look}"
         )
     return float(look)
 
@@ -103,7 +103,7 @@ class CloseUps:
     Args:
         split: The `Split`.
         image_size: Side S that regions are squashed to.
-        looks: K multiples of the shapes' longer sides, see `regions`.
+        looks: K multiples of the longer sides of the shapes' boxes, see `regions`.
         unreadable: `Unreadable` that collects images that could not be read a second time. If None,
             each is logged when it is found.
 

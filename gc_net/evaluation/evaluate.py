@@ -179,8 +179,8 @@ def evaluate(
         limit: Evaluate only this many images, spread evenly over the split.
         resize_size: Side to squash to before cropping; 256 for 224, and in proportion, if None.
         cache: Folder for decoded images, or None.
-        look: Side of the region of the second look as a multiple of the shape's longer side, 0 for
-            none; as the model says if None.
+        look: Side of the region of the second look as a multiple of the longer side of the shape's
+            box, 0 for none; as the model says if None.
 
     Returns:
         An `Evaluation`.

@@ -32,7 +32,7 @@ class CloserJudge:
     Args:
         classifier: The `Classifier`.
         split: The `Split`.
-        looks: K multiples of the shapes' longer sides.
+        looks: K multiples of the longer sides of the shapes' boxes.
 
     Attributes:
         split: The split to read the images from before, see `CloseUps`.
@@ -156,7 +156,7 @@ def measure(model, split, judges, looks=LOOKS, resize_size=None):
         model: A `GCNet`, whose detector places the shapes.
         split: A `Split`.
         judges: Iterable of (classifier, [M] indices of images that it judges).
-        looks: K multiples of the shapes' longer sides.
+        looks: K multiples of the longer sides of the shapes' boxes.
         resize_size: Side that images are squashed to, of which the networks see the central window;
             what they see if None.
 

@@ -65,9 +65,9 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
     Args:
         model: A `GCNet`.
         baselines: `Baseline`s, prepared.
-        look: Side of the region of the second look as a multiple of the shape's longer side, 0 for
-            none. With it, the probabilities of every image, and those of the ten crops, are the
-            mean with those of its close-up.
+        look: Side of the region of the second look as a multiple of the longer side of the shape's
+            box, 0 for none. With it, the probabilities of every image, and those of the ten crops,
+            are the mean with those of its close-up.
         options: For `readable_batches`; `image_size`, `resize_size`, `batch_size` and `unreadable`
             among them.
 

@@ -100,7 +100,7 @@ def _frame(localizer):
 
 
 def _look(look):
-    return f"a region of {look:g} × the shape's longer side" if look else "none"
+    return f"a region of {look:g} × the longer side of the shape's box" if look else "none"
 
 
 def _namer(model):

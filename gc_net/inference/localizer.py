@@ -20,8 +20,8 @@ def load(path, look=None):
 
     Args:
         path: Folder of a model (with its `model.json`), or of a run that has it in `model/`.
-        look: Side of the region of the second look as a multiple of the shape's longer side, 0 for
-            none; as the model says if None.
+        look: Side of the region of the second look as a multiple of the longer side of the shape's
+            box, 0 for none; as the model says if None.
 
     Example:
         localizer = gc_net.load("runs/birds")
