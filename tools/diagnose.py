@@ -12,7 +12,8 @@ The second adds the losses at masks of known boxes, and from which α on these w
 image. It reads the boxes of a few images, so it is for understanding and must choose nothing.
 
 The third tries several second looks: how well a close-up of the shape is classified, alone and
-together with the whole image. It needs labels and no boxes, so it may choose one.
+together with the whole image. It needs labels and no boxes, so it may choose one, as long as there
+is no namer, which is trained for the one that was chosen.
 """
 
 import sys
