@@ -2,10 +2,10 @@
 
 import logging
 
-from gc_net.datasets import pipeline
 from gc_net.evaluation import baselines, summary
 from gc_net.evaluation.baselines.base import Unsuitable
 from gc_net.evaluation.checks import spread
+from gc_net.evaluation.reading import readable_batches
 from gc_net.evaluation.results import BaselineResult
 
 _log = logging.getLogger("gc_net")
@@ -23,14 +23,19 @@ def prepared(names, classifier, dataset, protocol, cache, options):
         classifier: The model's `Classifier`.
         dataset: The `Dataset`, of which only training images are looked at.
         cache: Folder for decoded images, or None.
-        options: For `pipeline.evaluation_batches`.
+        options: For `reading.readable_batches`.
     """
 
     def training_batches():
         split = dataset.split("train")
         indices = spread(len(split), _FIT_IMAGES)
-        batches = pipeline.evaluation_batches(
-            split, frame=protocol.frame, indices=indices, cache=cache, **options
+        batches = readable_batches(
+            split,
+            indices=indices,
+            label="Fitting a baseline",
+            frame=protocol.frame,
+            cache=cache,
+            **options,
         )
         return (batch["image"] for batch in batches)
 

@@ -285,9 +285,9 @@ class DetectorConfig(Settings):
         schedule: preset for the preset's schedule, or cosine for a fall to zero.
         head_multiplier: Factor on the rate of the head's layers; None for the preset's.
         epsilon_multiplier: Factor on the rate of the model generator's ε; None for the preset's.
-        look: Side of the region of the second look, as a multiple of the shape's longer side; 0 for
-            none. It changes the classes that the model names, not its training, and can be chosen
-            afterwards.
+        look: Side of the region of the second look, as a multiple of the longer side of the shape's
+            box; 0 for none. It changes the classes that the model names, not its training, and can
+            be chosen afterwards.
     """
 
     shape: str = setting("rotated_rectangle", SHAPES.names)

@@ -1,5 +1,6 @@
 """Evaluation from end to end, on images and models whose every number can be recomputed."""
 
+import dataclasses
 import json
 import os
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from gc_net.datasets import transforms
-from gc_net.datasets.base import DataError
+from gc_net.datasets.base import DataError, ImageError
 from gc_net.evaluation.evaluate import (
     evaluate,
     evaluate_run,
@@ -185,6 +186,22 @@ class TestErrors:
     def test_say_what_does_not_fit(self, model, dataset, names, message):
         with pytest.raises(ValueError, match=f"(?s){message}"):
             evaluate(model, names, dataset, baselines=[])
+
+    def test_training_images_that_cannot_be_read_for_a_baseline(self, model, monkeypatch):
+        dataset, split = Blocks(), Blocks.split
+
+        def broken(index):
+            raise ImageError("truncated")
+
+        def damaged_train(self, name):
+            whole = split(self, name)
+            return dataclasses.replace(whole, read=broken) if name == "train" else whole
+
+        monkeypatch.setattr(Blocks, "split", damaged_train)
+        with pytest.raises(ValueError, match="'ddt' cannot be used: No image could be evaluated"):
+            evaluate(model, CLASS_NAMES, dataset, baselines=["ddt"])
+        # One that was not asked for by name is left out.
+        assert "ddt" not in evaluate(model, CLASS_NAMES, dataset).metrics["baselines"]
 
     def test_a_classifier_localizes_nothing(self, model):
         with pytest.raises(ValueError, match="Classifier, which localizes nothing"):
