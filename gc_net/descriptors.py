@@ -90,13 +90,20 @@ def largest_parts(maps, size, cut=0.0):
     Args:
         maps: [B, h, w]; they are enlarged to `size` by bilinear interpolation before the cut.
     """
+    maps = np.asarray(maps, np.float32)
     masks = np.zeros((len(maps), size, size), bool)
-    for mask, values in zip(masks, np.asarray(maps, np.float32), strict=True):
-        above = cv2.resize(values, (size, size), interpolation=cv2.INTER_LINEAR) > cut
-        _, parts, statistics, _ = cv2.connectedComponentsWithStats(above.astype(np.uint8))
-        if len(statistics) > 1:  # row 0 is what lies outside all parts
-            mask[...] = parts == 1 + statistics[1:, cv2.CC_STAT_AREA].argmax()
+    for mask, values in zip(masks, maps, strict=True):
+        large = cv2.resize(values, (size, size), interpolation=cv2.INTER_LINEAR)
+        mask[...] = largest_part(large > cut)
     return masks
+
+
+def largest_part(mask):
+    """Return the largest connected part of a mask, bool [H, W]; empty where the mask is."""
+    _, parts, statistics, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
+    if len(statistics) == 1:  # row 0 is what lies outside all parts
+        return np.zeros(mask.shape, bool)
+    return parts == 1 + statistics[1:, cv2.CC_STAT_AREA].argmax()
 
 
 def _middle_over_border(descriptors):

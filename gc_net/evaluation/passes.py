@@ -43,7 +43,7 @@ def batch_function(model, baselines, ten_crop):
         descriptors, features = trunk(normalized, training=False)
         logits = classifier.head(features, training=False)
         coefficients = model.shape.decode(model.detector(images, training=False))
-        forward = Forward(normalized, descriptors, features, labels)
+        forward = Forward(normalized, descriptors, features, labels, images)
         maps = {baseline.name: baseline.maps(forward) for baseline in baselines}
         outputs = {
             "coefficients": coefficients,

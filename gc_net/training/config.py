@@ -243,6 +243,8 @@ class WarmupConfig(Settings):
             this dataset, or the trained classifier's.
         descriptor_size: Side of the square images that are described.
         descriptor_images: Most images that the transform is fitted on.
+        silhouettes: Have the colours of each image tell where the object ends that the descriptors
+            have found, in place of their coarse map's patch.
         upright: Have descriptors show upright shapes, even where the detector's can rotate: coarse
             maps of round objects tell no angle, and what they seem to tell is hard to unlearn.
     """
@@ -256,6 +258,7 @@ class WarmupConfig(Settings):
     descriptors: str = setting("backbone", ("backbone", "classifier"))
     descriptor_size: int = setting(224, low=32)
     descriptor_images: int = setting(1000, low=1)
+    silhouettes: bool = False
     upright: bool = False
 
 

@@ -19,6 +19,7 @@ from gc_net.metrics import box_iou
 from gc_net.progress import track
 from gc_net.saving import load_model
 from gc_net.shapes.base import Shape
+from gc_net.silhouettes import silhouettes
 from gc_net.training.run import RunError
 
 DESCRIPTORS = "descriptors"
@@ -93,7 +94,11 @@ def described(config, classifier, data, shape):
     for batch in track(
         batches(), num_steps(len(split), _BATCH_SIZE, drop_remainder=False), "Describing images"
     ):
-        masks = largest_parts(transform(batch["image"]), size)
+        maps = transform(batch["image"])
+        if settings.silhouettes:
+            masks = silhouettes(batch["image"], maps)
+        else:
+            masks = largest_parts(maps, size)
         for index, mask in zip(batch["index"].numpy(), masks, strict=True):
             if mask.any():
                 coefficients[index] = shape.fit(mask, settings.upright)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from gc_net.backbones.layers import outputs, pooled_head
 from gc_net.descriptors import Transform
-from gc_net.evaluation import baselines, protocols
+from gc_net.evaluation import baselines, heat_maps, protocols
 from gc_net.evaluation.baselines.base import Forward, Unsuitable
 from gc_net.evaluation.baselines.constant import Constant, centred
 from gc_net.weights import save_weights_npz
@@ -192,6 +192,24 @@ class TestDDT:
             maps[name] = baseline.maps(forward).numpy()
         np.testing.assert_allclose(maps["ddt"], maps["ddt_imagenet"], rtol=1e-4, atol=1e-5)
         assert maps["ddt"].std() > 0
+
+    def test_silhouettes_cut_out_of_the_image_what_the_descriptors_find(self):
+        values = self.descriptors(4)
+        images = np.full((4, 70, 70, 3), 60, np.uint8)
+        images[:, 25:45, 15:40] = [200, 90, 30]  # within the 30 pixels of the object's descriptors
+        baseline = baselines.get("silhouettes")
+        baseline._transform = Transform(lambda images: images)
+        baseline._transform.fit([values])
+        baseline._describe_normalized = lambda normalized, training: normalized
+        normalized = tf.constant(values, tf.float32)
+
+        @tf.function
+        def run(images):
+            return baseline.maps(Forward(normalized, None, None, None, images))
+
+        boxes = heat_maps.boxes(run(images).numpy(), None, 70, cut=baseline.cut)[:, 0]
+        expected = [[15 / 70, 25 / 70, 40 / 70, 45 / 70]]
+        np.testing.assert_allclose(boxes, np.repeat(expected, 4, axis=0), atol=0.03)
 
     def test_says_where_imagenet_weights_cannot_be_had(self):
         with pytest.raises(Unsuitable, match="'tiny' has no ImageNet weights"):

@@ -79,6 +79,15 @@ def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finis
     np.testing.assert_array_equal(np.isnan(shown), np.isnan(turned))
 
 
+def test_silhouettes_are_tighter_than_the_maps_that_found_them(finished, tmp_path):
+    cut = config(silhouettes=True, epochs=1)
+    chains.train(cut, small_options(tmp_path), stages=("classifier", "warmup"))
+    shown, coarse = shown_targets(tmp_path), shown_targets(finished)
+    np.testing.assert_array_equal(np.isnan(shown), np.isnan(coarse))
+    areas = [np.nanmean(found[:, 2] * found[:, 3]) for found in (shown, coarse)]
+    assert areas[0] < areas[1]
+
+
 def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkeypatch):
     started, watched = [], []
 

@@ -8,6 +8,7 @@
 | `saliency` | gradient of the score, Simonyan et al. 2014: cut at 0.2; at the best level* | yes |
 | `ddt` | deep descriptor transforming, Wei et al. 2017, of the classifier's descriptors | no |
 | `ddt_imagenet` | the same with the backbone's ImageNet weights, nothing trained | no |
+| `silhouettes` | what the latter finds, cut out by GrabCut, see `gc_net.silhouettes` | no |
 
 * chosen by the true boxes of the very images it is measured on: an upper bound, marked as tuned.
 
@@ -26,10 +27,11 @@ BASELINES = Registry(
         "saliency": "gc_net.evaluation.baselines.saliency:Saliency",
         "ddt": "gc_net.evaluation.baselines.ddt:DDT",
         "ddt_imagenet": "gc_net.evaluation.baselines.ddt:ImageNetDDT",
+        "silhouettes": "gc_net.evaluation.baselines.silhouettes:Silhouettes",
     },
 )
 
-# Without `ddt_imagenet`, whose weights may have to be downloaded.
+# Without `ddt_imagenet` and `silhouettes`, whose weights may have to be downloaded.
 DEFAULT = ("constant", "cam", "grad_cam", "saliency", "ddt")
 
 

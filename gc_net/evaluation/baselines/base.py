@@ -20,12 +20,14 @@ class Forward(NamedTuple):
         descriptors: [B, h, w, C], output of the backbone's `descriptor_layer`.
         features: [B, h, w, C], output of the trunk.
         labels: [B] int32, the true classes.
+        images: [B, S, S, 3] uint8, what `normalized` was made from.
     """
 
     normalized: Any
     descriptors: Any
     features: Any
     labels: Any
+    images: Any = None
 
 
 class Score(NamedTuple):

@@ -1,0 +1,18 @@
+"""Silhouettes as a baseline, see `gc_net.silhouettes`: the teacher of a warm-up, asked itself."""
+
+import tensorflow as tf
+
+from gc_net.evaluation.baselines.ddt import ImageNetDDT
+from gc_net.silhouettes import SIZE, silhouettes
+
+
+class Silhouettes(ImageNetDDT):
+    """What DDT with ImageNet weights finds, cut out along the colours of the image."""
+
+    name = "silhouettes"
+    title = "Silhouettes, ImageNet weights"
+
+    def maps(self, forward):
+        masks = tf.numpy_function(silhouettes, [forward.images, super().maps(forward)], tf.bool)
+        # Half above the cut and half below it, so that enlarging keeps the border where it is.
+        return tf.cast(tf.ensure_shape(masks, [None, SIZE, SIZE]), tf.float32) - 0.5

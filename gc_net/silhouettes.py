@@ -1,0 +1,66 @@
+"""Silhouettes: where the object of a coarse map ends, by the colours of its own image.
+
+Deep descriptors know where an object is, but their maps are a few cells wide, so that a bird
+becomes a round patch with a margin all around. The image itself has the outline: within and around
+the patch, GrabCut (Rother, Kolmogorov and Blake, 2004) fits one mixture of colours to the object
+and one to what surrounds it, and cuts between the two. Neither boxes nor labels are used.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import cv2
+import numpy as np
+
+from gc_net.descriptors import largest_part, largest_parts
+
+SIZE = 128  # of the images that are cut; the time grows with its square, a box hardly changes
+_MARGIN = SIZE // 16  # how far beyond its patch an object may reach
+_ITERATIONS = 5
+
+
+def silhouettes(images, maps):
+    """Return the silhouette of each image's object, bool [B, SIZE, SIZE].
+
+    It is empty where the map has nothing above zero, and the map's own patch where GrabCut finds
+    that nothing in it differs from what surrounds it.
+
+    Args:
+        images: [B, S, S, 3] in 0–255.
+        maps: [B, h, w], positive on objects, see `gc_net.descriptors`.
+    """
+    images = np.asarray(images).astype(np.uint8)
+    maps = np.asarray(maps, np.float32)
+    patches = largest_parts(maps, SIZE)
+    # OpenCV holds no lock while it cuts.
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        cut = list(pool.map(_silhouette, images, maps, patches))
+    return np.array(cut, bool).reshape(-1, SIZE, SIZE)
+
+
+def _silhouette(image, values, patch):
+    if not patch.any():
+        return patch
+    values = cv2.resize(values, (SIZE, SIZE), interpolation=cv2.INTER_LINEAR)
+    # The stronger half of the patch is surely of the object, or nearly so; its rim may be either.
+    core = patch & (values > np.median(values[patch]))
+    reach = np.ones((2 * _MARGIN + 1,) * 2, np.uint8)
+    near = cv2.dilate(patch.astype(np.uint8), reach) > 0
+    kinds = np.full(patch.shape, cv2.GC_BGD, np.uint8)
+    kinds[near] = cv2.GC_PR_BGD
+    kinds[core] = cv2.GC_PR_FGD
+    if not core.any() or core.all():
+        return patch  # of one value: there is nothing to start from
+    image = cv2.resize(image, (SIZE, SIZE), interpolation=cv2.INTER_AREA)
+    cv2.setRNGSeed(0)  # of this thread: the mixtures start from random clusters
+    cv2.grabCut(
+        image,
+        kinds,
+        None,
+        np.zeros((1, 65)),
+        np.zeros((1, 65)),
+        _ITERATIONS,
+        cv2.GC_INIT_WITH_MASK,
+    )
+    found = largest_part(kinds == cv2.GC_PR_FGD)
+    return found if found.any() else patch
