@@ -88,7 +88,7 @@ class Chain(Workspace):
         warmup = config.warmup.epochs > 0 and (detector or "warmup" in stages)
         warmup = warmup and not self._is_done(os.path.join(self._warmup_folder(), "model"))
         folds = [None] if detector or warmup or "classifier" in stages else []
-        if detector or "classifier" in stages:
+        if (detector and config.detector.epochs) or "classifier" in stages:
             folds += range(config.classifier.num_folds)
         folds = [fold for fold in folds if not self._is_done(self._classifier_model_dir(fold))]
         # What is to be taken from another run, and is not done there, is refused by its stage.
@@ -317,7 +317,8 @@ class Chain(Workspace):
         if self._is_done(self.model_dir):
             return
         final = self.classifier()
-        num_folds = self.config.classifier.num_folds
+        # Without epochs there is nothing to judge, and the classifiers of folds need not be there.
+        num_folds = self.config.classifier.num_folds if self.config.detector.epochs else 0
         judges = [self.classifier(fold) for fold in range(num_folds)] or [final]
         generator = self.generator()
         detector = self.detector(final)

@@ -202,6 +202,16 @@ def test_without_epochs_the_detector_stays_as_the_warm_up_leaves_it(tmp_path):
         np.testing.assert_array_equal(before, after)
 
 
+def test_without_epochs_no_classifier_of_a_fold_is_asked_for(tmp_path):
+    settings = config(epochs=1)
+    classifier = dataclasses.replace(settings.classifier, num_folds=2)
+    detector = dataclasses.replace(settings.detector, epochs=0)
+    settings = dataclasses.replace(settings, classifier=classifier, detector=detector)
+    chains.train(settings, small_options(tmp_path), stages=("detector",))
+    assert (tmp_path / "model").is_dir()
+    assert not list(tmp_path.glob("classifier_fold*"))
+
+
 def test_a_warm_up_can_be_shared_by_runs_that_differ_in_the_last_stage(finished, tmp_path):
     other = dataclasses.replace(config(), detector=dataclasses.replace(config().detector, alpha=7))
     shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
