@@ -284,7 +284,6 @@ class Chain(Workspace):
             raise RunError(f"The warm-up in {folder} is not finished.")
         shape = shapes.get(self.config.detector.shape)
         self._announce("Warm-up")
-        self._set_seed("detector")
         targets = find_targets(
             self.config,
             classifier,
@@ -293,6 +292,8 @@ class Chain(Workspace):
             os.path.join(folder, warmup_stage.TARGETS_FILE),
             write=self.chief,
         )
+        # Once more: a run that finds its targets done has built no network for them.
+        self._set_seed("detector")
         detector = detector_stage.build_detector(self.config, classifier)
         self._freeze(detector)
         num_found = int(np.isfinite(targets[:, 0]).sum())
@@ -365,9 +366,12 @@ class Chain(Workspace):
                 "Train the detector first."
             )
         self._check_named()
+        recorded = load_model(self.model_dir).info.get("config", {})
         model = self._load(self.model_dir, "namer")
         namer = self.namer(model)
-        if model.namer is None:
+        look = recorded.get("detector", {}).get("look")
+        named = recorded.get("namer") == self.config.namer.to_dict()
+        if model.namer is None or not named or look != self.config.detector.look:
             model = model.naming(model.classifier, self.config.detector.look, namer)
             self._save(os.path.join(self.work_dir, "namer"), self.model_dir, model)
 
@@ -383,8 +387,9 @@ class Chain(Workspace):
         # The model may have come here without the folder of its stage.
         saved = load_model(self.model_dir)
         resize_size = saved.info.get("resize_size", self.data.resize_size)
+        classes = _first_difference(saved.class_names, self.dataset.class_names)
         for name, there, now in (
-            ("class names", list(saved.class_names), list(self.dataset.class_names)),
+            ("class names", *classes),
             ("resize_size", resize_size, self.data.resize_size),
         ):
             if there != now:
@@ -440,3 +445,11 @@ class Chain(Workspace):
         return assign_folds(
             self.data.split.labels, self.config.classifier.num_folds, self.classifier_seed
         )
+
+
+def _first_difference(there, now):
+    """Return short words for two lists of names that tell in what they differ, or equal ones."""
+    for number, (one, other) in enumerate(zip(there, now, strict=False), 1):
+        if one != other:
+            return f"{one!r} as number {number}", f"{other!r}"
+    return f"{len(there)} names", f"{len(now)} names"

@@ -160,6 +160,17 @@ def test_a_run_stopped_between_the_two_files_of_its_model_goes_on(finished, tmp_
     assert_same_weights(finished[0] / "model", tmp_path / "run" / "model")
 
 
+def test_a_namer_that_is_trained_anew_takes_the_place_of_the_one_before(finished, tmp_path):
+    shutil.copytree(finished[0], tmp_path / "run")
+    shutil.rmtree(tmp_path / "run" / "namer")
+    chains.train(naming(epochs=1), small_options(tmp_path / "run"), ["namer"])
+    trained = load_model(tmp_path / "run" / "namer" / "model").model
+    for one, other in ((trained, True), (load_model(finished[0] / "namer" / "model").model, False)):
+        placed = load_model(tmp_path / "run" / "model").model.namer
+        same = all(map(np.array_equal, one.get_weights(), placed.get_weights()))
+        assert same == other
+
+
 @pytest.mark.parametrize("recorded", [True, False])
 def test_settings_that_the_model_was_not_trained_with_are_refused(finished, tmp_path, recorded):
     shutil.copytree(finished[0] / "model", tmp_path / "model")

@@ -111,7 +111,10 @@ def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkey
     assert not health.fresh
 
 
-def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(finished, tmp_path, monkeypatch):
+@pytest.mark.parametrize("last", [1, 6])  # before there is a checkpoint, and after
+def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
+    finished, tmp_path, monkeypatch, last
+):
     class Stopped(Exception):
         pass
 
@@ -122,7 +125,7 @@ def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(finished, tmp_pat
 
         def step(iterator):
             steps.append(model.name)
-            if steps.count("warmup") == 6:
+            if steps.count("warmup") == last:
                 raise Stopped
             return take_step(iterator)
 
