@@ -10,7 +10,7 @@ import sys
 
 from absl import app, flags
 
-from gc_net.evaluation.baselines import BASELINES
+from gc_net.evaluation.baselines import BASELINES, DEFAULT
 from gc_net.evaluation.protocols import PROTOCOLS
 from tools import data_flags, look_flag, path_flags
 
@@ -28,8 +28,8 @@ flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as ri
 flags.DEFINE_list(
     "baselines",
     None,
-    f"Methods to compare with, of: {', '.join(BASELINES.names)}. All that need no download if not "
-    "set; none if empty.",
+    f"Methods to compare with, of: {', '.join(BASELINES.names)}. If not set, "
+    f"{', '.join(DEFAULT)}, as far as the model allows; none if empty.",
 )
 flags.DEFINE_bool("ten_crop", False, "Classify the mean of ten crops, as in the paper.")
 flags.DEFINE_integer("batch_size", 32, "Images a batch.", lower_bound=1)

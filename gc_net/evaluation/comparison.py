@@ -33,6 +33,7 @@ def prepared(names, classifier, dataset, protocol, cache, options):
             split,
             indices=indices,
             label="Fitting a baseline",
+            nothing="None of the training images that it is fitted on could be read. ",
             frame=protocol.frame,
             cache=cache,
             **options,

@@ -1,4 +1,7 @@
-"""Silhouettes as a baseline, see `gc_net.silhouettes`: the teacher of a warm-up, asked itself."""
+"""Silhouettes as a baseline, see `gc_net.silhouettes`: how a warm-up's teacher sees images.
+
+At the model's image size and in its frame, that is; the teacher sees whole images, often larger.
+"""
 
 import tensorflow as tf
 
