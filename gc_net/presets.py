@@ -12,7 +12,8 @@
 
 `scaled` is as `paper`, but with α = 2.5 · ln C / ln 200 for C classes and β = γ = 1: the object and
 background losses are measured in nats, of which there are ln C. With the 200 birds of CUB it is
-what the authors' code has, and with other numbers of classes shapes stay as large as there.
+what the authors' code has for the model generator, and with other numbers of classes shapes stay as
+large as there.
 
 Where nothing differs there is nothing to set. Three differences have no effect and no setting:
 the paper sums losses over the images where the code takes means (Adam does not see the factor);
