@@ -326,6 +326,7 @@ class Chain(Workspace):
         self._announce("Detector")
         self._set_seed("detector")
         self._freeze(detector)
+        warm = detector.get_weights()
         model = detector_stage.compose(self.config, detector, generator, judges)
         settings = self.config.detector
         folds = self.folds() if num_folds else None
@@ -352,6 +353,7 @@ class Chain(Workspace):
                 fresh=not self.config.warmup.epochs,
                 epoch_logs=self._corloc_log(model),
             )
+            detector_stage.blend(detector, warm, settings.blend)
         # What was trained with classifiers of folds is used with the one of all images.
         model = model.naming(final, settings.look)
         self._save(folder, self.model_dir, model)

@@ -288,6 +288,9 @@ class DetectorConfig(Settings):
         schedule: preset for the preset's schedule, or cosine for a fall to zero.
         head_multiplier: Factor on the rate of the head's layers; None for the preset's.
         epsilon_multiplier: Factor on the rate of the model generator's ε; None for the preset's.
+        blend: How much of the warmed-up detector stays in the trained one: 0.5 takes the mean of
+            both networks' weights, 0 the trained one alone. What the three losses say of an
+            object's size and what the teacher says of its outline then both count.
         look: Side of the region of the second look, as a multiple of the longer side of the shape's
             box; 0 for none. It changes the classes that the model names, not its training, and can
             be chosen afterwards.
@@ -310,6 +313,7 @@ class DetectorConfig(Settings):
     schedule: str = setting("preset", ("preset", "cosine"))
     head_multiplier: float | None = setting(None, low=0.0)
     epsilon_multiplier: float | None = setting(None, low=0.0)
+    blend: float = setting(0.0, low=0.0, high=1.0)
     look: float = setting(0.0, low=0.0)
 
 
@@ -367,6 +371,12 @@ class TrainConfig(Settings):
 
     def __post_init__(self):
         super().__post_init__()
+        if self.detector.blend and not self.warmup.epochs:
+            raise ValueError(
+                "`blend` keeps a part of the warmed-up detector, and there is no warm-up. "
+                f"Received: blend={self.detector.blend:g} and 0 epochs of the warm-up. "
+                "Give --warmup_epochs, e.g. 6, or a blend of 0."
+            )
         if self.namer.epochs and not self.detector.look:
             raise ValueError(
                 "A namer names what the second look shows, and `look` says how much that is. "

@@ -70,6 +70,24 @@ def compile_detector(model, config, steps_per_epoch):
     model.compile(optimizer=Adam(_schedule(settings, steps_per_epoch), multipliers=multipliers))
 
 
+def blend(detector, weights, part):
+    """Move a trained detector back towards the weights that its training started from.
+
+    Weights on the way from a network to the one it was fine-tuned to give networks between the two,
+    often better than either (Wortsman et al., 2022).
+
+    Args:
+        weights: What `get_weights` returned before the training.
+        part: How much of them to keep, from 0 to 1.
+    """
+    detector.set_weights(
+        [
+            (1.0 - part) * trained + part * before
+            for trained, before in zip(detector.get_weights(), weights, strict=True)
+        ]
+    )
+
+
 def _schedule(settings, steps_per_epoch):
     if settings.schedule == "cosine":
         return keras.optimizers.schedules.CosineDecay(

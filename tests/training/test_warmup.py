@@ -215,6 +215,26 @@ def test_without_epochs_no_classifier_of_a_fold_is_asked_for(tmp_path):
     assert not list(tmp_path.glob("classifier_fold*"))
 
 
+def test_a_blend_lies_between_the_warmed_up_detector_and_the_trained_one(finished, tmp_path):
+    shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
+    blended = config()
+    blended = dataclasses.replace(
+        blended, detector=dataclasses.replace(blended.detector, blend=0.25)
+    )
+    chains.train(blended, small_options(tmp_path), ["detector"], **shared)
+    warm = load_model(finished / "warmup" / "model").model.get_weights()
+    trained = load_model(finished / "model").model.detector.get_weights()
+    mixed = load_model(tmp_path / "model").model.detector.get_weights()
+    for before, after, between in zip(warm, trained, mixed, strict=True):
+        np.testing.assert_allclose(between, 0.25 * before + 0.75 * after, rtol=1e-5, atol=1e-6)
+    assert any(np.abs(a - b).max() > 1e-5 for a, b in zip(warm, trained, strict=True))
+
+
+def test_a_blend_without_a_warm_up_is_refused():
+    with pytest.raises(ValueError, match=r"there is no warm-up.*--warmup_epochs"):
+        small_config(detector={"blend": 0.5})
+
+
 def test_a_warm_up_can_be_shared_by_runs_that_differ_in_the_last_stage(finished, tmp_path):
     other = dataclasses.replace(config(), detector=dataclasses.replace(config().detector, alpha=7))
     shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
