@@ -196,7 +196,7 @@ class TestDDT:
     def test_silhouettes_cut_out_of_the_image_what_the_descriptors_find(self):
         values = self.descriptors(4)
         images = np.full((4, 70, 70, 3), 60, np.uint8)
-        images[:, 25:45, 15:40] = [200, 90, 30]  # within the 30 pixels of the object's descriptors
+        images[:, 24:46, 22:48] = [200, 90, 30]  # within the 30 pixels of the object's descriptors
         baseline = baselines.get("silhouettes")
         baseline._transform = Transform(lambda images: images)
         baseline._transform.fit([values])
@@ -208,7 +208,7 @@ class TestDDT:
             return baseline.maps(Forward(normalized, None, None, None, images))
 
         boxes = heat_maps.boxes(run(images).numpy(), None, 70, cut=baseline.cut)[:, 0]
-        expected = [[15 / 70, 25 / 70, 40 / 70, 45 / 70]]
+        expected = [[22 / 70, 24 / 70, 48 / 70, 46 / 70]]
         np.testing.assert_allclose(boxes, np.repeat(expected, 4, axis=0), atol=0.03)
 
     def test_says_where_imagenet_weights_cannot_be_had(self):
