@@ -14,7 +14,7 @@ import numpy as np
 
 from gc_net.descriptors import largest_part, largest_parts
 
-SIZE = 128  # of the images that are cut; the time grows with its square, a box hardly changes
+SIZE = 128  # of the images that are cut; larger ones keep more of a tail, and take longer
 _MARGIN = SIZE // 16  # how far beyond its patch an object may reach
 # Parts of the patch, strongest first, that are the object's for sure and probably. Without the
 # former, GrabCut often ends with the one part of an object whose colour is rarest.

@@ -292,7 +292,7 @@ class Chain(Workspace):
             os.path.join(folder, warmup_stage.TARGETS_FILE),
             write=self.chief,
         )
-        # Once more: a run that finds its targets done has built no network for them.
+        # Not before: a run that finds its targets done builds no network for them.
         self._set_seed("detector")
         detector = detector_stage.build_detector(self.config, classifier)
         self._freeze(detector)
@@ -367,8 +367,7 @@ class Chain(Workspace):
                 f"There is no model in {self.work_dir} yet, from whose shapes a namer could learn. "
                 "Train the detector first."
             )
-        self._check_named()
-        recorded = load_model(self.model_dir).info.get("config", {})
+        recorded = self._check_named()
         model = self._load(self.model_dir, "namer")
         namer = self.namer(model)
         look = recorded.get("detector", {}).get("look")
@@ -378,7 +377,11 @@ class Chain(Workspace):
             self._save(os.path.join(self.work_dir, "namer"), self.model_dir, model)
 
     def _check_named(self):
-        """Refuse other settings than the model's: its record is written anew with its namer."""
+        """Refuse other settings than the model's: its record is written anew with its namer.
+
+        Returns:
+            The settings in that record, a nested dict.
+        """
         before = self._settings("data", "network", "classifier", "warmup", "detector")
         run.check_config(
             os.path.join(self.work_dir, "detector"),
@@ -399,6 +402,7 @@ class Chain(Workspace):
                     f"{self.model_dir} holds a model with other {name}: {there} there, {now} now. "
                     "Give the settings that it was trained with."
                 )
+        return saved.info.get("config", {})
 
     def namer(self, model):
         """Return the trained namer.
