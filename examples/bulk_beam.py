@@ -1,6 +1,6 @@
 r"""Predict on any number of images, on any number of machines, with Apache Beam.
 
-pip install 'gc_net[bulk]'
+pip install '.[bulk]'
 python -m tools.export --model=runs/birds --output=saved_models/birds --look=0
 python -m examples.bulk_beam --saved_model=saved_models/birds/1 \
     --images='photos/**.jpg' --output=labels/part

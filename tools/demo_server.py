@@ -2,7 +2,7 @@ r"""Serve a page on which a model can be tried: http://127.0.0.1:8600
 
 python -m tools.demo_server --model=runs/birds
 
-The page and its server speak TF Serving's REST form. Needs `pip install 'gc_net[demo]'`.
+The page and its server speak TF Serving's REST form. Needs `pip install '.[demo]'`.
 """
 
 import sys
@@ -31,7 +31,8 @@ def main(argv):
     try:
         from gc_net.serving.run_demo import run_demo
     except ImportError as error:
-        print(f"{error}. The demo needs more packages: pip install 'gc_net[demo]'", file=sys.stderr)
+        message = "The demo needs more packages: in the checkout, pip install '.[demo]'"
+        print(f"{error}. {message}", file=sys.stderr)
         return 2
     try:
         run_demo(

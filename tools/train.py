@@ -3,8 +3,9 @@ r"""Trains a localizer from a folder of labelled images, all stages in one go.
   python -m tools.train --flagfile=recipes/photos.flags --data_dir=my_photos --work_dir=runs/mine
   python -m tools.train --flagfile=recipes/creatures.flags
 
-Recipes are files of flags, and flags given after one take precedence. Without a recipe, flags have
-the settings of the paper's plain method, on the light backbone.
+Recipes are files of flags, and flags given after one take precedence. Without a recipe there is no
+warm-up, no random mask and no fold, and the losses weigh what they do in the paper;
+recipes/cub_vgg16.flags has the paper's settings throughout.
 
 Ends with work_dir/model, which tools.predict, tools.evaluate and tools.export take. Stopped at any
 moment, the same command goes on where it was, and ends with the same weights.

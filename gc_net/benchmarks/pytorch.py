@@ -1,4 +1,4 @@
-"""The detector's training step beside the same step in PyTorch: `pip install gc_net[benchmark]`."""
+"""The detector's training step beside the same step in PyTorch; needs the extra `benchmark`."""
 
 import tensorflow as tf
 

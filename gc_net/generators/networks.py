@@ -69,7 +69,7 @@ class PaperNetwork(keras.Model):
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class ImplicitNetwork(keras.Model):
-    """A network that is asked pixel by pixel, and so draws at any size: 42,065 parameters.
+    """A network that is asked pixel by pixel, and so draws at any size: about 42,000 parameters.
 
     The paper's network draws on a fixed canvas, and a turned edge that lies between its cells has
     to be memorised for every position. Here a few dense layers turn the coefficients into

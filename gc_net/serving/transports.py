@@ -92,7 +92,7 @@ class Grpc(Transport):
         except ImportError as error:
             raise ImportError(
                 f"gRPC needs the package tensorflow-serving-api ({error}): "
-                "pip install 'gc_net[serving]'. REST needs none: address='http://...'."
+                "pip install '.[serving]' in the checkout. REST needs none: address='http://...'."
             ) from error
         self._grpc, self._messages = grpc, predict_pb2
         size = max_megabytes * 2**20

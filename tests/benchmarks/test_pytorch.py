@@ -10,7 +10,7 @@ from gc_net.benchmarks.models import untrained_model
 from gc_net.benchmarks.step import noise
 from gc_net.weights import assign_weights
 
-torch = pytest.importorskip("torch", reason="needs PyTorch: pip install gc_net[benchmark]")
+torch = pytest.importorskip("torch", reason="needs the extra benchmark")
 
 
 def transfer(theirs, ours):

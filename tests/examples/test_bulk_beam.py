@@ -1,4 +1,4 @@
-"""Bulk prediction on Beam's local runner; needs `pip install 'gc_net[bulk]'`."""
+"""Bulk prediction on Beam's local runner; needs the extra `bulk`."""
 
 import json
 
