@@ -5,7 +5,8 @@ python -m tools.compare "Ellipse=runs/a" "Rectangle=runs/b" --baselines --format
 python -m tools.compare runs/losses/*/seed* --form=losses
 
 A run is a metrics.json, or a folder that has one; name=path names its row. Rows that would be
-alike, such as those of several seeds, become one: mean ± standard deviation.
+alike, such as those of several seeds, become one: mean ± standard deviation. Runs of one row that
+differ in their settings are refused.
 """
 
 import sys

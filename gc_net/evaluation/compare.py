@@ -38,11 +38,13 @@ class Run:
         metrics: Content of a metrics.json.
         baseline: Whether it is of another method than GC-Net, which has no loss terms and no shape
             to tell it by: every table labels it by its name.
+        path: Where it was read from, to tell runs of one name apart; None if it was not read.
     """
 
     name: str
     metrics: dict
     baseline: bool = False
+    path: str | None = None
 
     @property
     def settings(self):
@@ -63,12 +65,14 @@ class Form:
         columns: Keys of `COLUMNS`.
         group: Function of a run to what it shares with the rows of its group; baselines are one
             of their own.
+        by_name: Whether rows are told apart by the names of the runs.
     """
 
     labels: tuple[str, ...]
     label: Callable
     columns: tuple[str, ...]
     group: Callable = lambda run: None
+    by_name: bool = False
 
 
 def _method(run, markup):
@@ -91,7 +95,9 @@ FORMS = Registry(
     "form",
     {
         # Tables 3 and 4, 1, and 2 of the paper.
-        "methods": Form(("Method",), _method, ("cls_err_top1", "cls_err_top5", *_LOCALIZATION)),
+        "methods": Form(
+            ("Method",), _method, ("cls_err_top1", "cls_err_top5", *_LOCALIZATION), by_name=True
+        ),
         "losses": Form(("Loss functions",), _losses, _LOCALIZATION),
         "geometries": Form(
             ("Strategy", "Geometry", "Rotation"),
@@ -99,7 +105,7 @@ FORMS = Registry(
             _LOCALIZATION,
             group=lambda run: run.settings["generator"],
         ),
-        "all": Form(("Run",), _method, tuple(COLUMNS)),
+        "all": Form(("Run",), _method, tuple(COLUMNS), by_name=True),
     },
 )
 
@@ -135,7 +141,7 @@ def read_run(path, name=None):
         if os.path.basename(folder) == "evaluation":
             folder = os.path.dirname(folder)
         name = os.path.basename(folder)
-    return Run(name, metrics)
+    return Run(name, metrics, path=found)
 
 
 def with_baselines(run):
@@ -151,15 +157,18 @@ def with_baselines(run):
 def table(runs, form="methods", markup="markdown", intervals=False):
     """Return a table of runs.
 
-    Runs with the same labels, such as those of several seeds, become one row: mean ± standard
-    deviation. The best value of each column is bold; what was tuned by the boxes it is measured
-    with does not compete.
+    Runs with the same labels and settings, such as those of several seeds, become one row: mean ±
+    standard deviation. The best value of each column is bold; what was tuned by the boxes it is
+    measured with does not compete.
 
     Args:
         runs: List of `Run`.
         form: `"methods"`, `"losses"`, `"geometries"` or `"all"`.
         markup: `"markdown"` or `"latex"`.
         intervals: Whether rows of a single run show their 95 % interval.
+
+    Raises:
+        ValueError: If runs were measured otherwise, or runs of one row have other settings.
     """
     if not runs:
         raise ValueError("There is no run to make a table of.")
@@ -168,6 +177,8 @@ def table(runs, form="methods", markup="markdown", intervals=False):
     groups = {}
     for run in runs:
         groups.setdefault(_place(run, form, markup), []).append(run)
+    for members in groups.values():
+        _check_one_row(members, form)
     # Rows of a group together, in the order in which the groups came.
     order = list(dict.fromkeys(group for group, _ in groups))
     keys = sorted(groups, key=lambda key: order.index(key[0]))
@@ -234,4 +245,19 @@ def _check_comparable(runs):
             raise ValueError(
                 f"These runs cannot stand in one table: they differ in {name}: {found}. "
                 "Evaluate them alike, or make a table of each."
+            )
+
+
+def _check_one_row(runs, form):
+    """Refuse runs of one row that are no repetitions: their mean would be of nothing."""
+    for name in dict.fromkeys(name for run in runs for name in run.settings):
+        values = {}
+        for run in runs:
+            if name in run.settings:  # not in files from before it was recorded
+                values.setdefault(run.settings[name], run.path or run.name)
+        if len(values) > 1:
+            found = ", ".join(f"{value} ({run})" for value, run in values.items())
+            raise ValueError(
+                f"These runs would become one row, and differ in {name}: {found}. "
+                + ("Name them: `name=path`." if form.by_name else "Make a table of each.")
             )

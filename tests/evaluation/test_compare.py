@@ -6,6 +6,7 @@ import pytest
 
 from gc_net.evaluation import compare
 from gc_net.evaluation.compare import Run
+from gc_net.evaluation.sweep import SWEEPS
 
 
 def run(name="run", **changes):
@@ -70,6 +71,47 @@ class TestSeeds:
         assert len(lines) == 4
         assert cells(lines[2])[0] == "L<sub>o</sub> + L<sub>b</sub>"
         assert cells(lines[3])[0] == "L<sub>a</sub> + L<sub>o</sub> + L<sub>b</sub>"
+
+
+class TestRunsOfOneRow:
+    @pytest.mark.parametrize(
+        ("form", "change", "advice"),
+        [
+            ("methods", {"shape": "rectangle"}, "Name them: `name=path`"),
+            ("all", {"gamma": 0.5}, "Name them: `name=path`"),
+            ("losses", {"shape": "rectangle"}, "Make a table of each"),
+            ("geometries", {"alpha": 2.5}, "Make a table of each"),
+        ],
+    )
+    def test_that_differ_in_their_settings_are_refused(self, tmp_path, form, change, advice):
+        runs = []
+        for folder, changes in (("a", {}), ("b", change)):
+            path = tmp_path / folder / "seed0"
+            path.mkdir(parents=True)
+            (path / "metrics.json").write_text(json.dumps(run(**changes).metrics))
+            runs.append(compare.read_run(path))
+        assert runs[0].name == runs[1].name == "seed0"
+        name, value = next(iter(change.items()))
+        first, second = (str(tmp_path / folder / "seed0" / "metrics.json") for folder in "ab")
+        with pytest.raises(ValueError) as caught:
+            compare.table(runs, form)
+        message = str(caught.value)
+        assert f"differ in {name}: {runs[0].settings[name]} ({first})" in message
+        assert f"{value} ({second})" in message and advice in message
+
+    def test_may_have_been_measured_before_a_setting_was_recorded(self):
+        older = run("same", corloc=72.0)
+        del older.settings["rotates"]
+        assert "71.00 ± 1.41" in compare.table([run("same"), older])
+
+    @pytest.mark.parametrize("sweep", sorted(SWEEPS))
+    def test_of_the_papers_sweeps_are_those_of_one_variant(self, sweep):
+        runs = []
+        for name, changes in SWEEPS[sweep].items():
+            own = {key.removeprefix("detector_"): value for key, value in changes.items()}
+            runs += [run(name, corloc=value, **own) for value in (70.0, 72.0)]
+        text = compare.table(runs, sweep)
+        assert text.count("± 1.41") == len(SWEEPS[sweep])
 
 
 class TestLaTeX:
