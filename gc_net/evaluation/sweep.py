@@ -134,10 +134,8 @@ def _run(config, options, work_dir, measure):
     from gc_net.evaluation.evaluate import recorded_dataset, run_evaluation
 
     keras.utils.clear_session()
-    cache_dir = options.cache_dir
-    if cache_dir == "auto":
-        # One for all runs: they read the same images.
-        cache_dir = _shared_cache(config, options)
+    # One for all runs: they read the same images.
+    cache_dir = _shared_cache(config, options)
     options = dataclasses.replace(options, cache_dir=cache_dir or "none")
     model_dir = os.path.join(work_dir, "model")
     if not trained:

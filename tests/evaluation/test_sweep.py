@@ -20,10 +20,18 @@ from gc_net.training.config import (
 from gc_net.training.run import RunError, make_folder, write_json
 
 
+class Done(list):
+    """What was done: (variant, stages or "evaluation"); `caches` are those of the evaluations."""
+
+    def __init__(self):
+        super().__init__()
+        self.caches = []
+
+
 @pytest.fixture
 def runs(monkeypatch):
     """Put quick stand-ins in place of training and evaluation; return what was asked of them."""
-    done = []
+    done = Done()
 
     def train(config, options, stages, classifier_dir=None, warmup_dir=None):
         done.append((os.path.basename(os.path.dirname(options.work_dir)), stages))
@@ -40,6 +48,7 @@ def runs(monkeypatch):
         weights = {name: config["detector"][name] for name in ("alpha", "beta", "gamma")}
         weights = {name: 1.0 if value is None else value for name, value in weights.items()}
         done.append((os.path.basename(os.path.dirname(os.path.dirname(model_dir))), "evaluation"))
+        done.caches.append(options["cache"])
         metrics = {
             **{name: options[name] for name in ("protocol", "split", "ten_crop", "limit")},
             "num_images": options["limit"] or 10,
@@ -129,6 +138,16 @@ class TestSweep:
         assert os.listdir(tmp_path / "small") == ["seed4"]
         record = json.loads((tmp_path / "small" / "seed4" / "config.json").read_text())
         assert record["config"]["seed"] == 4
+
+    @pytest.mark.parametrize(
+        ("asked", "found"), [("auto", "{folder}/cache"), ("none", None), ("mine", "mine")]
+    )
+    def test_evaluates_with_the_cache_of_decoded_images_that_was_asked_for(
+        self, runs, tmp_path, asked, found
+    ):
+        options = RunOptions(work_dir=str(tmp_path), cache_dir=asked)
+        sweep.run_sweep(CONFIG, options, VARIANTS)
+        assert runs.caches == [found and found.format(folder=tmp_path)] * 2
 
     def test_refuses_to_vary_the_seed_and_names_the_flag_that_does(self, runs, tmp_path):
         variants = sweep.grid({"seed": ["1", "2"]})
