@@ -188,7 +188,8 @@ class Localizer:
             close_ups, readable = closer(outputs["boxes"].numpy())
             # The mean with itself where there is no second one.
             probabilities = outputs["class_probabilities"].numpy()
-            probabilities[readable] = self._second_look(close_ups[:, 0]).numpy()
+            if readable.any():  # TensorFlow fails for empty batches on some CPUs
+                probabilities[readable] = self._second_look(close_ups[:, 0]).numpy()
             outputs = concluded(outputs, probabilities)
         return {name: value.numpy() for name, value in outputs.items()}
 

@@ -170,6 +170,35 @@ def test_an_image_that_is_gone_at_the_second_look_keeps_the_first(
     assert f"Skipped {paths[0]}" in caplog.text
 
 
+def test_a_batch_that_is_gone_at_the_second_look_keeps_the_first(
+    varied, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(crops, "KEPT_BYTES", 0)
+    paths = [os.path.join(tmp_path, f"{number}.png") for number in range(2)]
+    for number, path in enumerate(paths):
+        cv2.imwrite(path, noise(60, 90, number))
+    expected = varied(0.0).predict(paths)
+    localizer = varied(LOOK)
+    load, second_look = crops.CloseUps.load, localizer._second_look
+
+    def all_disappear(self, indices, boxes):
+        for path in paths:
+            os.unlink(path)
+        return load(self, indices, boxes)
+
+    def of_some(close_ups):
+        assert len(close_ups)  # none would do on this CPU, and fail on others
+        return second_look(close_ups)
+
+    monkeypatch.setattr(crops.CloseUps, "load", all_disappear)
+    monkeypatch.setattr(localizer, "_second_look", of_some)
+    found = localizer.predict(paths)
+    for first, both in zip(expected, found, strict=True):
+        assert np.allclose(classes(both), classes(first), atol=1e-6)
+        assert both.box_xyxy == first.box_xyxy
+    assert all(f"Skipped {path}" in caplog.text for path in paths)
+
+
 def test_another_look_can_be_given_to_a_saved_model(varied, tmp_path):
     save_model(tmp_path, varied(LOOK).model, CLASS_NAMES)
     assert gc_net.load(tmp_path).model.look == LOOK
