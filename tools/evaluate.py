@@ -1,9 +1,10 @@
 r"""Measure a trained model, beside baselines on the same images.
 
 python -m tools.evaluate --model=runs/creatures/model
-python -m tools.evaluate --model=runs/birds/model --dataset=cub --data_dir=CUB_200_2011 --ten_crop
+python -m tools.evaluate --model=runs/birds/model --ten_crop --output=runs/birds/ten_crop
 
-Prints a table and writes metrics.json, predictions.json and report.html to --output.
+Prints a table and writes metrics.json, predictions.json and report.html to --output. Where that is
+not set, an evaluation that was measured otherwise, say by another protocol, is not replaced.
 """
 
 import sys
@@ -67,6 +68,7 @@ def main(argv):
             look=FLAGS.look,
             score_maps=FLAGS.score_maps,
             report=FLAGS.report,
+            replace=FLAGS.output is not None,
         )
     except (ValueError, OSError) as error:
         sys.exit(f"Error: {error}")

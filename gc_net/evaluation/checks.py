@@ -1,13 +1,47 @@
 """What must hold before a model is evaluated on a dataset."""
 
+import json
+import os
+
 import numpy as np
 
 from gc_net.datasets.base import DataError
+from gc_net.evaluation.compare import METRICS_FILE
 
 GIVE_BOXES = (
     "Give boxes (for a folder: --boxes, a COCO .json, a .csv or a folder of Pascal VOC XMLs; "
     "docs/evaluation.md says what is in them)."
 )
+
+# Evaluations that differ in these are of different things; `settings` has the last ones.
+_MEASURED = ("protocol", "dataset", "split", "ten_crop", "limit", "images", "look", "resize_size")
+
+
+def check_alike(output_dir, known):
+    """Raise where a folder holds an evaluation that was measured otherwise.
+
+    Args:
+        output_dir: Folder to write to.
+        known: What is known of the content of `metrics.json` before an evaluation.
+    """
+    try:
+        with open(os.path.join(output_dir, METRICS_FILE), encoding="utf-8") as file:
+            there = json.load(file)
+    except (FileNotFoundError, ValueError):
+        return  # none, or one that says nothing
+    there, known = ({**metrics, **metrics.get("settings", {})} for metrics in (there, known))
+    if there.get("num_unreadable"):
+        there.pop("images", None)  # those that could be read, which is not known before
+    different = [
+        f"{name} was {there[name]!r}, now {known[name]!r}"
+        for name in _MEASURED
+        if name in there and there[name] != known[name]
+    ]
+    if different:
+        raise ValueError(
+            f"{output_dir} holds an evaluation that was measured otherwise: "
+            f"{'; '.join(different)}. Give another folder (--output), or this one to replace it."
+        )
 
 
 def check_model(model, class_names, dataset, split):

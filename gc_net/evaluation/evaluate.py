@@ -1,5 +1,6 @@
 """Evaluation of a model on a split: predictions, metrics, baselines, and the files about them."""
 
+import functools
 import os
 
 import numpy as np
@@ -11,9 +12,9 @@ from gc_net.datasets.crops import check_look
 from gc_net.datasets.loading import Unreadable
 from gc_net.evaluation import comparison, looks, passes, protocols, summary, tables, wsoleval
 from gc_net.evaluation.baselines.base import hits_by_level
-from gc_net.evaluation.checks import check_model, check_truth, spread
+from gc_net.evaluation.checks import check_alike, check_model, check_truth, spread
 from gc_net.evaluation.pictures import image_reader, mask_renderer, mean_color
-from gc_net.evaluation.report import write_report
+from gc_net.evaluation.report import remove_report, write_report
 from gc_net.evaluation.results import Evaluation, read_history
 from gc_net.evaluation.writing import evaluation_folder, predictions, write_json
 from gc_net.training.config import DataConfig
@@ -29,6 +30,7 @@ def run_evaluation(
     resize_size=None,
     score_maps=False,
     report=True,
+    replace=True,
     **options,
 ):
     """Evaluate a saved model and write `metrics.json`, `predictions.json` and `report.html`.
@@ -44,6 +46,8 @@ def run_evaluation(
         score_maps: Whether to write the masks as score maps, and the dataset's lists, in the
             format of clovaai/wsolevaluation to `<output_dir>/wsoleval`.
         report: Whether to write `report.html`.
+        replace: Whether an evaluation there that was measured otherwise, say by another protocol,
+            is replaced; if not, it is an error. One that was measured alike always is.
         options: See `evaluate`: `protocol`, `split`, `baselines`, `batch_size`, `ten_crop`,
             `limit`, `cache`, `look`.
 
@@ -69,9 +73,11 @@ def run_evaluation(
         dataset,
         model_dir=os.fspath(model_dir),
         resize_size=resize_size or saved.info.get("resize_size"),
+        check=None if replace else functools.partial(check_alike, output_dir),
         **options,
     )
     os.makedirs(output_dir, exist_ok=True)
+    remove_report(output_dir)  # an older one would stand beside other numbers
     write_json(os.path.join(output_dir, "metrics.json"), evaluation.metrics)
     write_json(os.path.join(output_dir, "predictions.json"), predictions(evaluation))
     if report and evaluation.num_truth_boxes.any():
@@ -154,6 +160,7 @@ def evaluate(
     resize_size=None,
     cache=None,
     look=None,
+    check=None,
 ):
     """Evaluate a model on a split in one pass.
 
@@ -181,6 +188,7 @@ def evaluate(
         cache: Folder for decoded images, or None.
         look: Side of the region of the second look as a multiple of the longer side of the shape's
             box, 0 for none; as the model says if None.
+        check: Function that is given what is known of the metrics before the pass, and may raise.
 
     Returns:
         An `Evaluation`.
@@ -200,6 +208,18 @@ def evaluate(
     else:
         resize_size = resize_size or transforms.default_resize_size(image_size)
     options = {"image_size": image_size, "resize_size": resize_size, "batch_size": batch_size}
+    indices = spread(len(data), limit)
+    known = {
+        "protocol": protocol.name,
+        "model": model_dir,
+        "dataset": dataset.name,
+        "split": split,
+        "ten_crop": ten_crop,
+        "limit": limit,
+        "settings": _settings(model, options, look),
+    }
+    if check:
+        check({**known, "images": data.fingerprint(indices)})
     methods = comparison.prepared(baselines, model.classifier, dataset, protocol, cache, options)
     unreadable = Unreadable()
     images = None if cache is None else ImageCache(cache, data, resize_size)
@@ -209,7 +229,7 @@ def evaluate(
         data,
         truth,
         protocol,
-        indices=spread(len(data), limit),
+        indices=indices,
         ten_crop=ten_crop,
         look=look,
         unreadable=unreadable,
@@ -240,17 +260,11 @@ def evaluate(
         metrics={
             "num_images": len(found["labels"]),
             **_own_metrics(protocol, found),
-            "protocol": protocol.name,
-            "model": model_dir,
-            "dataset": dataset.name,
-            "split": split,
-            "ten_crop": ten_crop,
-            "limit": limit,
+            **known,
             "images": data.fingerprint(found["index"]),
             "num_without_boxes": int((found["num_truth_boxes"] == 0).sum()),
             "num_unreadable": len(unreadable),
             "unreadable": [{"file": file, "reason": reason} for file, reason in unreadable],
-            "settings": _settings(model, options, look),
             "baselines": {
                 name: {"title": result.title, "tuned": result.tuned, **result.metrics}
                 for name, result in baseline_results.items()

@@ -19,6 +19,7 @@ from gc_net.evaluation.charts import text
 from gc_net.evaluation.writing import write_text
 from gc_net.version import __version__
 
+REPORT_FILE = "report.html"
 MAX_BYTES = 5_000_000
 # What tables, charts and the style may take of it; 1,000 classes take 0.3 MB.
 _BYTES_BESIDE_IMAGES = 800_000
@@ -31,9 +32,16 @@ def write_report(output_dir, evaluation):
     It stays below `MAX_BYTES`, however many images were evaluated: statistics are of all of them,
     pictures of a seeded sample beside the best, median and worst cases.
     """
-    path = os.path.join(output_dir, "report.html")
+    path = os.path.join(output_dir, REPORT_FILE)
     write_text(path, render(evaluation))
     return path
+
+
+def remove_report(output_dir):
+    """Remove `report.html` where there is one."""
+    path = os.path.join(output_dir, REPORT_FILE)
+    if os.path.exists(path):
+        os.unlink(path)
 
 
 def render(evaluation):

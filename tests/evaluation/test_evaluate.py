@@ -9,6 +9,7 @@ import pytest
 
 from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError, ImageError
+from gc_net.evaluation import passes
 from gc_net.evaluation.evaluate import (
     evaluate,
     evaluate_run,
@@ -329,6 +330,70 @@ class TestFiles:
     def test_no_temporary_file_is_left(self, output):
         files = [file for _, _, files in os.walk(output[0]) for file in files]
         assert files and not [file for file in files if file.endswith(".partial")]
+
+
+class Elsewhere(Blocks):
+    name = "elsewhere"
+
+
+class TestAnEvaluationThatIsThere:
+    @pytest.fixture
+    def folders(self, model, tmp_path):
+        """A saved model, and where its evaluation is written."""
+        save_model(tmp_path / "model", model, CLASS_NAMES, {"resize_size": 40})
+        return tmp_path / "model", tmp_path / "evaluation"
+
+    @pytest.mark.parametrize(
+        ("other", "message"),
+        [
+            ({"protocol": "full"}, "protocol was 'paper', now 'full'; resize_size was 40, now 32"),
+            ({"split": "train"}, "split was 'test', now 'train'"),
+            ({"ten_crop": True}, "ten_crop was False, now True"),
+            ({"limit": 3}, "limit was None, now 3"),
+            ({"look": 1.3}, "look was 0.0, now 1.3"),
+            ({"resize_size": 36}, "resize_size was 40, now 36"),
+            ({"dataset": Elsewhere()}, "dataset was 'blocks', now 'elsewhere'"),
+            ({"dataset": Blocks(num_test=8)}, "images was '9 images, .*, now '8 images, "),
+        ],
+    )
+    def test_is_not_replaced_by_one_measured_otherwise_unless_told_to(
+        self, folders, monkeypatch, other, message
+    ):
+        model_dir, output = folders
+        other = {"dataset": Blocks(), **other}
+        run_evaluation(model_dir, Blocks(), output, baselines=["constant"])
+        before = {path.name: path.read_bytes() for path in output.iterdir()}
+        with monkeypatch.context() as patch:
+            patch.setattr(passes, "collect", None)  # refused before the pass
+            with pytest.raises(ValueError, match=rf"otherwise: .*{message}.*--output"):
+                run_evaluation(model_dir, output_dir=output, replace=False, **other)
+        assert {path.name: path.read_bytes() for path in output.iterdir()} == before
+        metrics = run_evaluation(model_dir, output_dir=output, baselines=[], **other)
+        assert json.loads((output / "metrics.json").read_text()) == metrics
+
+    @pytest.mark.parametrize("bad", [(), (4,)])
+    def test_is_replaced_by_one_measured_alike(self, folders, bad):
+        model_dir, output = folders
+        run_evaluation(model_dir, Blocks(bad=bad), output, baselines=["constant"])
+        metrics = run_evaluation(model_dir, Blocks(), output, baselines=[], replace=False, look=0)
+        assert json.loads((output / "metrics.json").read_text()) == metrics
+        assert metrics["baselines"] == {}
+
+    def test_that_is_damaged_or_does_not_say_how_is_replaced(self, folders):
+        model_dir, output = folders
+        output.mkdir()
+        for text in ("{", '{"corloc": 70.0}'):
+            (output / "metrics.json").write_text(text)
+            run_evaluation(model_dir, Blocks(), output, baselines=[], replace=False)
+            assert json.loads((output / "metrics.json").read_text())["num_images"] == 9
+
+    @pytest.mark.parametrize("without", [{"report": False}, {"dataset": Blocks(boxes=False)}])
+    def test_leaves_no_report_beside_other_numbers(self, folders, without):
+        model_dir, output = folders
+        run_evaluation(model_dir, Blocks(), output, baselines=[])
+        assert (output / "report.html").exists()
+        run_evaluation(model_dir, output_dir=output, **{"dataset": Blocks(), **without})
+        assert sorted(os.listdir(output)) == ["metrics.json", "predictions.json"]
 
 
 class TestFilesWithoutBoxes:

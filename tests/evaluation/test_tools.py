@@ -47,6 +47,14 @@ def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wro
     result = run_tool("tools.compare", str(tmp_path / "run"), "--baselines")
     assert result.returncode == 0, result.stderr
     assert "| run |" in result.stdout and "| DDT |" in result.stdout
+    # Measured otherwise, it must not take the place of what is there.
+    otherwise = ["tools.evaluate", f"--model={model_dir}", "--baselines=", "--protocol=full"]
+    result = run_tool(*otherwise)
+    assert result.returncode == 1
+    assert "protocol was 'paper', now 'full'" in result.stderr and "--output" in result.stderr
+    result = run_tool(*otherwise, f"--output={folder}")
+    assert result.returncode == 0, result.stderr
+    assert json.loads((folder / "metrics.json").read_text())["protocol"] == "full"
 
 
 @pytest.mark.slow
