@@ -156,7 +156,7 @@ def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
         def log():
             with PredictionLog(os.path.join(scratch, str(next(numbers))), {}) as log:
                 for result in results:
-                    log.append([result])
+                    log.append(*result)
 
         return in_turn(
             {

@@ -13,6 +13,8 @@ LOG_FILE = "predictions.jsonl"
 class PredictionLog:
     """A file of one line of JSON an image, after a first line that says what made them.
 
+    An image that is predicted again, since its file has changed, gets another line, which counts.
+
     While it is open, no other process can open the log of the same folder, and so write to it.
 
     Args:
@@ -21,7 +23,7 @@ class PredictionLog:
 
     Example:
         with PredictionLog("out", {"model": "..."}) as log:
-            log.append([("a.jpg", prediction)])
+            log.append("a.jpg", prediction, os.path.getsize("a.jpg"))
         for file, prediction in log:
             ...
     """
@@ -64,27 +66,28 @@ class PredictionLog:
     def __exit__(self, *_):
         self._file.close()
 
-    def append(self, results):
-        """Add (file, `Prediction`) pairs; they are on disk when this returns."""
-        self._write(
-            f'{{"file": {json.dumps(file, ensure_ascii=False)}, {prediction.to_json()[1:]}'
-            for file, prediction in results
-        )
+    def append(self, file, prediction, num_bytes=None):
+        """Add the `Prediction` of a file of so many bytes; it is on disk when this returns."""
+        source = json.dumps({"file": file, "bytes": num_bytes}, ensure_ascii=False)
+        self._write([f"{source[:-1]}, {prediction.to_json()[1:]}"])
 
     def files(self):
-        """Return the set of files that have been predicted."""
-        return {json.loads(line)["file"] for line in self._lines()}
+        """Return the files that have been predicted: {name: bytes}, None where unknown."""
+        return {fields["file"]: fields.get("bytes") for fields in self._records()}
 
     def __iter__(self):
         """Iterate over (file, `Prediction`)."""
-        for line in self._lines():
-            fields = json.loads(line)
-            yield fields.pop("file"), Prediction.from_json(fields)
+        last = {fields["file"]: number for number, fields in enumerate(self._records())}
+        for number, fields in enumerate(self._records()):
+            file = fields.pop("file")
+            fields.pop("bytes", None)  # not in logs from before it was recorded
+            if last[file] == number:
+                yield file, Prediction.from_json(fields)
 
-    def _lines(self):
+    def _records(self):
         with open(self.path, encoding="utf-8") as file:
             next(file)
-            yield from file
+            yield from map(json.loads, file)
 
     def _write(self, lines):
         self._file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))

@@ -69,8 +69,9 @@ def predict_files(
 
     Every prediction is kept in `predictions.jsonl` in the output folder at once. A run that was
     interrupted goes on from there, as does one with more images, another format or another
-    `min_confidence`; images that could not be read are tried again. A second process that would
-    write to the same folder meanwhile is refused.
+    `min_confidence`; images that could not be read are tried again, and files whose size has
+    changed are predicted again. A second process that would write to the same folder meanwhile is
+    refused.
 
     Args:
         model_dir: Folder of a model, see `gc_net.load`.
@@ -104,8 +105,8 @@ def predict_files(
     if look is not None:
         check_look(look)  # before the folder records it
     with PredictionLog(output_dir, {**header, "confidence": confidence}) as log:
-        done = log.files()
-        missing = [file for file in files if file not in done]
+        sizes = _to_predict(root, files, log.files())
+        missing = list(sizes)
         localizer = localizer or load(model_dir, look)
         num_new = 0
         if missing:
@@ -114,9 +115,11 @@ def predict_files(
                 split, batch_size, confidence=confidence, unreadable=unreadable
             )
             for index, prediction in progress.track(found, len(missing), "Predicting"):
-                log.append([(missing[index], prediction)])
+                log.append(missing[index], prediction, sizes[missing[index]])
                 num_new += 1
-        results = _Chosen(log, set(files), min_confidence)
+        # One that cannot be read any more has no prediction, though the log may have an old one.
+        readable = set(files).difference(file for file, _ in unreadable)
+        results = _Chosen(log, readable, min_confidence)
         path = label_format.write(output_dir, results, localizer.class_names)
         num_review = _write_review(output_dir, results.doubtful(), localizer.class_names)
         _write_unreadable(output_dir, unreadable)
@@ -126,6 +129,29 @@ def predict_files(
             write_previews(output_dir, root, results, previews)
     num_labelled = num_images - len(unreadable) - num_review
     return Summary(num_images, num_new, num_labelled, num_review, tuple(unreadable), path)
+
+
+def _to_predict(root, files, done):
+    """Return {file: bytes} of those not predicted yet, or changed since; bytes None if unknown.
+
+    Args:
+        root: Folder that `files` are relative to.
+        done: What the log says of each file that was predicted, see `PredictionLog.files`.
+    """
+    sizes = {}
+    for file in files:
+        num_bytes = _num_bytes(os.path.join(root, file))
+        changed = num_bytes != done.get(file) and None not in (num_bytes, done.get(file))
+        if file not in done or changed:
+            sizes[file] = num_bytes
+    return sizes
+
+
+def _num_bytes(path):
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return None  # reading it will say why
 
 
 class _Chosen:

@@ -92,13 +92,13 @@ def test_an_interrupted_run_goes_on_without_predicting_again(
     append = PredictionLog.append
     calls = itertools.count()
 
-    def interrupted(self, results):
+    def interrupted(self, *result):
         if next(calls) == 3:
             # As if killed while writing: half of a line is left.
             with open(self.path, "ab") as file:
                 file.write(b'{"file": "e.p')
             raise KeyboardInterrupt
-        append(self, results)
+        append(self, *result)
 
     monkeypatch.setattr(PredictionLog, "append", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -131,6 +131,57 @@ def test_files_that_cannot_be_read_are_listed_and_tried_again(model_dir, photos,
     summary = predict_files(model_dir, photos, output)
     assert (summary.num_new, summary.unreadable) == (1, ())
     assert not (output / "unreadable.txt").exists()
+
+
+@pytest.mark.parametrize("label_format", ["coco", "csv"])
+def test_a_file_that_has_changed_is_predicted_again_and_once(
+    model_dir, photos, tmp_path, load_once, label_format
+):
+    output = tmp_path / "out"
+    predict_files(model_dir, photos, output, label_format, min_confidence=0.0, previews=None)
+    write(photos / "e.png", noise(80, 120, 9))
+    load_once.clear()
+    again = predict_files(model_dir, photos, output, label_format, previews=None)
+    assert sum(load_once) == again.num_new == 1
+    assert (again.num_images, again.num_labelled) == (5, 5)
+    whole = predict_files(model_dir, photos, tmp_path / "whole", label_format, previews=None)
+    records, expected = (
+        sorted((record.files[0], record.box_xyxy) for record in read_boxes(summary.path))
+        for summary in (again, whole)
+    )
+    assert records == expected and len(records) == 5
+    for file in ("e.png", "a.png"):
+        preview = tmp_path / "whole" / "previews" / f"{file}.jpg"
+        assert (output / "previews" / f"{file}.jpg").read_bytes() == preview.read_bytes()
+    # Nor is it a third time.
+    assert predict_files(model_dir, photos, output, label_format).num_new == 0
+    assert logged(output).count("e.png") == 2
+
+
+def test_a_file_that_can_no_longer_be_read_has_no_prediction(model_dir, photos, tmp_path):
+    predict_files(model_dir, photos, tmp_path / "out")
+    (photos / "e.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    summary = predict_files(model_dir, photos, tmp_path / "out")
+    assert [file for file, _ in summary.unreadable] == ["e.png"]
+    records = read_boxes(summary.path)
+    assert {record.files[0] for record in records} == set(NAMES) - {"e.png"}
+    assert summary.num_labelled == len(records) == 4
+
+
+def test_a_log_that_does_not_say_how_large_files_were_is_gone_on_with(model_dir, photos, tmp_path):
+    output = tmp_path / "out"
+    predict_files(model_dir, photos, output)
+    path = output / "predictions.jsonl"
+    header, *lines = path.read_text("utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    assert {record["file"]: record.pop("bytes") for record in records} == {
+        name: (photos / name).stat().st_size for name in NAMES
+    }
+    older = [json.dumps(record, ensure_ascii=False) for record in records]
+    path.write_text("\n".join([header, *older]) + "\n", "utf-8")
+    write(photos / "e.png", noise(80, 120, 9))
+    summary = predict_files(model_dir, photos, output)
+    assert (summary.num_new, summary.num_labelled) == (0, 5)
 
 
 def test_doubtful_images_go_to_the_review_list_instead(model_dir, photos, tmp_path, _loaded):
@@ -332,7 +383,7 @@ def test_a_second_process_is_refused_until_the_first_is_gone(holder, tmp_path):
     holder.kill()
     holder.wait()
     with PredictionLog(tmp_path / "out", {}) as log:
-        assert log.files() == {"a.png"}
+        assert log.files() == {"a.png": None}
     assert not unfinished.exists()
 
 
@@ -342,7 +393,7 @@ def test_a_refused_log_leaves_the_folder_free(tmp_path):
     with pytest.raises(ValueError, match="model was 'a', now 'b'") as refused:
         PredictionLog(tmp_path, {"model": "b"})
     with PredictionLog(tmp_path, {"model": "a"}) as log:
-        assert log.files() == set()
+        assert log.files() == {}
     del refused  # until here its traceback kept the refused log alive
 
 
