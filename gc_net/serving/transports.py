@@ -10,6 +10,8 @@ from gc_net.registry import Registry
 
 SIGNATURE = "serve_bytes"
 INPUT = "image_bytes"
+# Bad, and too large, as proxies and the demo's server answer: smaller requests may be answered.
+_REFUSED = (400, 413)
 
 
 class ServerError(RuntimeError):
@@ -17,7 +19,7 @@ class ServerError(RuntimeError):
 
 
 class BadRequest(ValueError):
-    """The server could not make sense of the request: one of its images at least is bad."""
+    """The server could not make sense of the request: it is too large, or an image of it is bad."""
 
 
 class Transport(abc.ABC):
@@ -71,7 +73,7 @@ class Rest(Transport):
             answer = self._session.post(self._url, json=content, timeout=self.timeout)
         except self._requests.RequestException as error:
             raise ServerError(f"No answer from {self._url}: {error}") from error
-        if answer.status_code == 400:
+        if answer.status_code in _REFUSED:
             raise BadRequest(_message(answer.text))
         if answer.status_code != 200:
             raise ServerError(f"{self._url} answered {answer.status_code}: {_message(answer.text)}")

@@ -54,13 +54,20 @@ def grpc_server(name, model):
 
 @contextlib.contextmanager
 def rest_server(name, model):
-    """Serve a loaded SavedModel; yield the address, and an object that counts `batches`."""
+    """Serve a loaded SavedModel; yield the address, and an object that counts `batches`.
+
+    Its `max_bytes` are those of the largest request that is answered; there is no limit if None.
+    """
 
     class Handler(http.server.BaseHTTPRequestHandler):
         batches = []  # noqa: RUF012, a list of its own for each server
+        max_bytes = None
 
         def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.max_bytes is not None and len(body) > self.max_bytes:
+                return self.answer(413, {"error": "too large"})
+            body = json.loads(body)
             if self.path != f"/v1/models/{name}:predict":
                 return self.answer(404, {"error": f"no model at {self.path}"})
             files = [base64.b64decode(item["b64"]) for item in body["inputs"]["image_bytes"]]

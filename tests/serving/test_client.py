@@ -162,6 +162,26 @@ def test_a_sound_image_that_was_refused_for_anothers_sake_is_sent_again(server, 
         assert dict(unreadable) == {"images[0]": "refused by the server: no such signature"}
 
 
+def test_a_request_that_is_too_large_is_halved_down_to_the_image_that_is_reported(exported):
+    _, served = exported("rotated_ellipse")
+    images = [noise(32, 32, seed) for seed in range(4)]
+    images[2] = np.random.default_rng(0).integers(0, 256, (90, 90, 3), dtype=np.uint8)
+    sizes = [len(encode(image)) for image in images]
+    with rest_server("birds", served) as (address, service), Client(address, "birds") as client:
+        expected = client.predict(images)
+        service.batches.clear()
+        # Two of the small ones, in base64 and with what is around them, but not the large one.
+        service.max_bytes = 4 * (sizes[0] + sizes[1]) // 3 + 300
+        assert sizes[2] > service.max_bytes
+        unreadable = Unreadable()
+        found = client.predict(images, unreadable=unreadable)
+    assert service.batches == [2, 1]
+    assert dict(unreadable) == {"images[2]": "refused by the server: too large"}
+    for index in (0, 1, 3):
+        assert found[index].box_xyxy == pytest.approx(expected[index].box_xyxy, abs=1e-3)
+    assert found[2] is None
+
+
 def test_a_model_that_is_not_served_is_an_error(server):
     with Client(server[0], "cats") as client, pytest.raises(ServerError, match=r"cats|NOT_FOUND"):
         client.predict(noise(8, 8))
