@@ -59,20 +59,23 @@ def run_evaluation(
     """
     from gc_net.saving import load_model
 
+    protocol = protocols.get(options.get("protocol", "paper"))
     if score_maps:
-        wsoleval.check_frame(protocols.get(options.get("protocol", "paper")))
+        wsoleval.check_frame(protocol)
     saved = load_model(model_dir)
     if callable(dataset):
         dataset = dataset(saved.info)
     if score_maps:
         split = options.get("split", "test")
         check_truth(dataset.truth(split), dataset, dataset.split(split))
+    if protocol.frame == "crop":
+        resize_size = resize_size or saved.info.get("resize_size")
     evaluation = evaluate(
         saved.model,
         saved.class_names,
         dataset,
         model_dir=os.fspath(model_dir),
-        resize_size=resize_size or saved.info.get("resize_size"),
+        resize_size=resize_size,
         check=None if replace else functools.partial(check_alike, output_dir),
         **options,
     )
@@ -185,6 +188,7 @@ def evaluate(
             the close-up where there is a second look.
         limit: Evaluate only this many images, spread evenly over the split.
         resize_size: Side to squash to before cropping; 256 for 224, and in proportion, if None.
+            Protocols that show whole images take none.
         cache: Folder for decoded images, or None.
         look: Side of the region of the second look as a multiple of the longer side of the shape's
             box, 0 for none; as the model says if None.
@@ -204,6 +208,10 @@ def evaluate(
     if protocol.frame == "full":
         if ten_crop:
             raise ValueError(f"The protocol {protocol.name!r} has no crops: leave out ten_crop.")
+        if resize_size:
+            raise ValueError(
+                f"The protocol {protocol.name!r} shows whole images: leave out resize_size."
+            )
         resize_size = image_size
     else:
         resize_size = resize_size or transforms.default_resize_size(image_size)

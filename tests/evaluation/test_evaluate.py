@@ -231,6 +231,18 @@ class TestErrors:
         with pytest.raises(ValueError, match="'full' has no crops"):
             evaluate(model, CLASS_NAMES, Blocks(), protocol="full", ten_crop=True)
 
+    @pytest.mark.parametrize("protocol", ["full", "wsoleval"])
+    def test_whole_images_are_squashed_to_one_size(self, model, tmp_path, protocol):
+        save_model(tmp_path / "model", model, CLASS_NAMES, {"resize_size": 40})
+        options = {"protocol": protocol, "baselines": [], "limit": 1}
+        with pytest.raises(ValueError, match=f"'{protocol}' shows whole images: .* resize_size"):
+            run_evaluation(
+                tmp_path / "model", Blocks(), tmp_path / "evaluation", resize_size=40, **options
+            )
+        # What the model was trained with is no such wish.
+        metrics = run_evaluation(tmp_path / "model", Blocks(), tmp_path / "evaluation", **options)
+        assert metrics["settings"]["resize_size"] == SIZE
+
     def test_a_model_that_does_not_say_what_it_was_trained_on(self):
         with pytest.raises(ValueError, match="Name one"):
             recorded_dataset({})
