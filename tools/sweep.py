@@ -32,6 +32,7 @@ def main(argv):
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     if (FLAGS.sweep is None) == (FLAGS.vary is None):
         raise app.UsageError("Give either --sweep or --vary.")
+    choices = _choices(FLAGS.vary or [])
     with config_flags.ending_plainly():
         from gc_net.evaluation.sweep import SWEEPS, grid, run_sweep
 
@@ -40,12 +41,23 @@ def main(argv):
         if FLAGS.sweep:
             variants, form = SWEEPS[FLAGS.sweep], FLAGS.sweep
         else:
-            choices = dict(item.partition("=")[::2] for item in FLAGS.vary)
-            variants = grid({name: values.split(",") for name, values in choices.items()})
+            variants = grid(choices)
             form = "methods"
         evaluation = {"protocol": FLAGS.protocol, "limit": FLAGS.limit}
         print(run_sweep(config, options, variants, seeds, form, **evaluation))
     print(f"\nWritten to {options.work_dir}.")
+
+
+def _choices(items):
+    """Return {setting: its values} of the --vary flags."""
+    choices = {}
+    for item in items:
+        name, _, values = item.partition("=")
+        if name in choices:
+            both = ",".join([*choices[name], values])
+            raise app.UsageError(f"--vary={name} is given twice. Say --vary={name}={both}.")
+        choices[name] = values.split(",")
+    return choices
 
 
 if __name__ == "__main__":

@@ -28,6 +28,14 @@ def test_help_needs_no_tensorflow(tool):
     assert result.stdout.strip() == "set()", result.stderr
 
 
+def test_sweep_refuses_a_setting_that_is_varied_twice(tmp_path):
+    flags = ["--vary=detector_alpha=1", "--vary=detector_head=native", "--vary=detector_alpha=2,3"]
+    result = run_tool("tools.sweep", *flags, f"--work_dir={tmp_path}", "--data_dir=nowhere")
+    assert result.returncode == 1
+    said = "--vary=detector_alpha is given twice. Say --vary=detector_alpha=1,2,3."
+    assert said in result.stdout + result.stderr
+
+
 @pytest.mark.slow
 def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wrote(tmp_path):
     data = {
