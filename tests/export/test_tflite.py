@@ -107,3 +107,8 @@ def test_the_tool_exports_a_version(model_dir, tmp_path):
     ended = subprocess.run([*command, "--num_calibration=3"], capture_output=True, text=True)
     assert ended.returncode != 0
     assert "--num_calibration is for --format=tflite" in ended.stdout + ended.stderr
+    ended = subprocess.run(
+        [*command, "--num_calibration=3", "--format=tflite"], capture_output=True, text=True
+    )
+    assert ended.returncode != 0
+    assert "--calibration_images, which are not given" in ended.stdout + ended.stderr
