@@ -306,6 +306,18 @@ def test_tool_writes_a_figure(model_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("figure", "flag"),
+    [("entropy", "--columns=4"), ("entropy", "--captions"), ("ablation", "--captions")],
+)
+def test_tool_refuses_what_a_figure_has_no_use_for(figure, flag):
+    command = [sys.executable, "-m", "tools.visualize", "--model=nowhere", f"--figure={figure}"]
+    refused = subprocess.run([*command, flag], capture_output=True, text=True)
+    assert refused.returncode == 1
+    name = flag.partition("=")[0]
+    assert f"{name} does nothing for --figure={figure}." in refused.stdout + refused.stderr
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"figure": "pie"}, "Unknown figure 'pie'"),

@@ -14,6 +14,8 @@ from gc_net.evaluation.visualize import FIGURES
 from tools import data_flags, path_flags
 
 FLAGS = flags.FLAGS
+# What a figure has no use for.
+_UNUSED = {"entropy": ("columns", "captions"), "ablation": ("captions",)}
 
 flags.DEFINE_enum(
     "figure",
@@ -41,6 +43,9 @@ flags.DEFINE_integer("dpi", 300, "Resolution of a PDF, in dots an inch.", lower_
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+    for name in _UNUSED.get(FLAGS.figure, ()):
+        if FLAGS[name].present:
+            raise app.UsageError(f"--{name} does nothing for --figure={FLAGS.figure}.")
     from gc_net.evaluation.visualize import visualize
 
     options = ("split", "count", "columns", "cell", "seed", "captions")
