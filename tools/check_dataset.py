@@ -7,6 +7,7 @@ Counts images by class, decodes every image, compares every box with its image a
 occur twice. The exit status is 0 if all is well and 1 if there are problems.
 """
 
+import contextlib
 import inspect
 import sys
 
@@ -32,6 +33,7 @@ def main(argv):
     from gc_net import datasets
     from gc_net.datasets.base import DataError
     from gc_net.datasets.check import check_dataset
+    from gc_net.datasets.report import check_place
 
     options = {"data_dir": FLAGS.data_dir, "seed": FLAGS.seed}
     if FLAGS.boxes is not None:
@@ -40,6 +42,9 @@ def main(argv):
                 f"The dataset {FLAGS.dataset} has its own boxes; leave out --boxes."
             )
         options["boxes"] = FLAGS.boxes
+    if FLAGS.json:
+        with _ending_plainly():
+            check_place(FLAGS.json)
     try:
         dataset = datasets.get(FLAGS.dataset, **options)
         report = check_dataset(dataset, FLAGS.workers)
@@ -47,8 +52,18 @@ def main(argv):
         sys.exit(f"{FLAGS.dataset}: {error}")
     print(report.text(FLAGS.all_classes, FLAGS.examples))
     if FLAGS.json:
-        report.save(FLAGS.json)
+        with _ending_plainly():
+            report.save(FLAGS.json)
     return 1 if report.problems else 0
+
+
+@contextlib.contextmanager
+def _ending_plainly():
+    """End the process without a traceback where the report cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        sys.exit(f"--json={FLAGS.json} cannot be written: {error.strerror or error}.")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """What a check of a dataset found, as text and as JSON."""
 
 import dataclasses
+import errno
 import json
 import os
+import tempfile
 
 import numpy as np
 
@@ -106,10 +108,24 @@ class Report:
         """Write the report, with every file it found, as JSON."""
         content = dataclasses.asdict(self)
         content["problems"] = {what: len(found) for what, found in self.problems}
-        folder = os.path.dirname(os.path.abspath(path))
-        os.makedirs(folder, exist_ok=True)
+        _make_folder(path)
         with replaced_file(path) as file:
             json.dump(content, file, indent=2)
+
+
+def check_place(path):
+    """Raise an `OSError` where no report can be saved: better before than after all the work."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    with tempfile.TemporaryFile(dir=_make_folder(path)):
+        pass
+
+
+def _make_folder(path):
+    """Return the folder of a file, and make it where need be."""
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    return folder
 
 
 def _class_lines(report, split):

@@ -199,6 +199,19 @@ def test_the_tool_tells_by_its_exit_status(photos, tmp_path):
     assert wrong.returncode == 1 and "leave out --boxes" in wrong.stderr + wrong.stdout
 
 
+def test_the_tool_says_before_the_work_where_no_report_can_be_written(photos, tmp_path):
+    for place in (photos, photos / "val" / "cats" / "000.png" / "report.json"):
+        refused = run_tool("--data_dir", photos, "--json", place)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr.startswith(f"--json={place} cannot be written: ")
+        assert len(refused.stderr.splitlines()) == 1
+    # A place that will do is left as it was until there is a report.
+    (tmp_path / "report.json").write_text("an older one")
+    absent = run_tool("--data_dir", tmp_path / "absent", "--json", tmp_path / "report.json")
+    assert absent.returncode == 1
+    assert (tmp_path / "report.json").read_text() == "an older one"
+
+
 def test_no_dataset_imports_tensorflow():
     code = (
         "import sys; import gc_net.datasets as d; [d.DATASETS.get(name) for name in d.DATASETS]; "
