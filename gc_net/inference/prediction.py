@@ -108,12 +108,19 @@ class Prediction:
         return np.array(self.corners)
 
     def visible_polygon(self, num_points=OUTLINE_POINTS):
-        """Return the outline of the part that lies in the image, [P, 2]."""
+        """Return the outline of the part that lies in the image, [P, 2].
+
+        That of the box, cut to the image, where a shape as thin as a needle only touches it.
+        """
         height, width = self.size
         polygon = self.polygon(num_points)
         for axis, limit in ((0, width), (1, height)):
             polygon = _keep(polygon, polygon[:, axis])
             polygon = _keep(polygon, limit - polygon[:, axis])
+        if not len(polygon):
+            # Its centre lies in the image, if need be on a corner, from where rounding moved it.
+            x1, y1, x2, y2 = self.box_xyxy
+            polygon = np.array([(x1, y1), (x2, y1), (x2, y2), (x1, y2)])
         # Cutting interpolates; rounding must not push a point back over the border.
         return np.clip(polygon, 0, [width, height])
 

@@ -14,7 +14,7 @@ from gc_net.datasets.transforms import squash
 from gc_net.evaluation.evaluate import evaluate
 from gc_net.inference.graph import localize
 from gc_net.inference.localizer import Localizer
-from gc_net.inference.prediction import Prediction
+from gc_net.inference.prediction import Ellipse, OrientedBox, Prediction
 from gc_net.saving import save_model
 from gc_net.shapes import SHAPES
 from tests.inference.models import (
@@ -148,6 +148,28 @@ def test_a_shape_beyond_the_image_keeps_its_box_and_has_a_visible_part():
     assert corner.visible_box_xyxy() == pytest.approx((0, 0, 25, 25), abs=0.1)
     polygon = corner.visible_polygon().astype("float32")
     assert cv2.contourArea(polygon) == pytest.approx(math.pi * 25**2 / 4, rel=0.01)
+
+
+@pytest.mark.parametrize("has_corners", [False, True])
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (400, 0), (400, 300), (0, 300)])
+def test_a_needle_that_only_touches_a_corner_of_the_image_is_cut_as_its_box_is(x, y, has_corners):
+    # Across the corner, and a little outside, where rounding may put it.
+    right, below = x > 0, y > 0
+    center = (x + (1e-6 if right else -1e-6), y + (1e-6 if below else -1e-6))
+    angle = math.pi / 4 if right != below else -math.pi / 4
+    ellipse = Ellipse(center, (100.0, 1e-7), angle)
+    corners = tuple(map(tuple, OrientedBox(center, 100.0, 1e-7, angle).corners().tolist()))
+    half = 50 * math.sqrt(0.5)
+    box = (center[0] - half, center[1] - half, center[0] + half, center[1] + half)
+    shape = (corners, None) if has_corners else (None, ellipse)
+    prediction = Prediction((300, 400), "x", (), box, *shape, ())
+    x1, y1 = (x - half if right else 0), (y - half if below else 0)
+    expected = (x1, y1, x1 + half, y1 + half)
+    assert prediction.visible_box_xyxy() == pytest.approx(expected, abs=1e-3)
+    polygon = prediction.visible_polygon()
+    assert (polygon >= 0).all() and (polygon <= (400, 300)).all()
+    area = cv2.contourArea(polygon.astype("float32"), oriented=True)
+    assert area == pytest.approx(half**2, rel=1e-3)  # positive: clockwise on screen
 
 
 def test_the_oriented_box_is_the_smallest_one():
