@@ -94,6 +94,15 @@ class TestClasses:
         assert classes.tolist() == [[1, 2, 0], [0, 2, 1]]
         np.testing.assert_allclose(scores, [[0.4, 0.4, 0.1], [0.7, 0.2, 0.1]])
 
+    def test_a_label_counts_up_to_the_rank_that_is_asked_for(self):
+        scores = np.tile([0.05, 0.3, 0.1, 0.02, 0.25, 0.12, 0.16], (3, 1))
+        labels = [1, 2, 0]  # first, fifth and sixth
+        classes, _ = metrics.top_k(scores, 7)
+        assert classes[0].tolist() == [1, 4, 6, 5, 2, 0, 3]
+        for k, right in ((1, [1, 0, 0]), (4, [1, 0, 0]), (5, [1, 1, 0]), (6, [1, 1, 1])):
+            assert metrics.in_top(classes, labels, k).tolist() == right
+            assert metrics.in_top(metrics.top_k(scores, k)[0], labels, k).tolist() == right
+
     def test_fewer_classes_than_k_are_all_in_the_top(self):
         classes, _ = metrics.top_k(np.array([[0.1, 0.9]]), 5)
         assert metrics.in_top(classes, [0], 5).tolist() == [True]

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 
+import keras
 import numpy as np
 import pytest
 
@@ -31,6 +32,20 @@ BOX = (0.2, 0.25, 0.8, 0.75)
 def model():
     model = tiny_model("rectangle")
     set_coefficients(model, [0.5, 0.5, 0.6, 0.5])
+    return model
+
+
+def looking_model():
+    """Return a model whose shapes and classes depend on what it sees."""
+    keras.utils.set_random_seed(5)
+    model, random = tiny_model("rectangle"), np.random.default_rng(8)
+    read = Blocks().split("test").read
+    images = np.stack([transforms.squash(read(index), SIZE) for index in range(9)])
+    for network, spread in ((model.detector, 10), (model.classifier, 20)):
+        outputs = network.head.get_layer("outputs")
+        outputs.kernel.assign(random.normal(0, spread, outputs.kernel.shape))
+        # No answer is the usual one.
+        outputs.bias.assign_sub(np.mean(network(images), axis=0))
     return model
 
 
@@ -72,6 +87,28 @@ class TestNumbers:
         assert metrics["max_box_acc_v2"] == pytest.approx(100 * v2, abs=1e-3)
         assert 0 < located.sum() < 9
 
+    @pytest.mark.parametrize("ten_crop", [False, True])
+    def test_of_five_classes_leave_out_the_sixth(self, ten_crop):
+        names = tuple("abcdefg")
+        model = tiny_model("rectangle", num_classes=7)
+        set_coefficients(model, [0.4, 0.45, 0.4, 0.4])
+        outputs = model.classifier.head.get_layer("outputs")
+        outputs.kernel.assign(np.zeros(outputs.kernel.shape))
+        # Of the labels, class 0 is always the first, class 1 the fifth and class 2 the sixth.
+        outputs.bias.assign([7, 3, 2, 6, 5, 4, 1])
+        dataset = Blocks(num_test=30, class_names=names)
+        labels = dataset.split("test").labels
+        result = evaluate(model, names, dataset, baselines=[], ten_crop=ten_crop)
+        assert result.top_classes.tolist() == [[0, 3, 4, 5, 1]] * 30
+        metrics, located = result.metrics, result.located
+        assert metrics["cls_err_top1"] == pytest.approx(100 * 20 / 30, abs=1e-3)
+        assert metrics["cls_err_top5"] == pytest.approx(100 * 10 / 30, abs=1e-3)
+        for label in range(3):
+            assert 0 < located[labels == label].sum() < 10
+        first, among_five = (labels == 0) & located, (labels <= 1) & located
+        assert metrics["loc_err_top1"] == pytest.approx(100 * (~first).mean(), abs=1e-3)
+        assert metrics["loc_err_top5"] == pytest.approx(100 * (~among_five).mean(), abs=1e-3)
+
     def test_boxes_in_images_are_pixels_of_the_originals(self, model):
         dataset = Blocks()
         result = evaluate(model, CLASS_NAMES, dataset, baselines=[])
@@ -85,23 +122,32 @@ class TestNumbers:
         np.testing.assert_allclose(result.iou, [plain_iou(BOX, box) for box in boxes], atol=1e-3)
         assert result.resize_size == result.image_size == SIZE
 
-    def test_ten_crops_average_the_probabilities(self, model):
-        dataset = Blocks()
-        result = evaluate(model, CLASS_NAMES, dataset, baselines=[], ten_crop=True)
+    def test_ten_crops_average_the_probabilities_and_nothing_else(self):
+        model, dataset = looking_model(), Blocks(num_test=30)
+        result = evaluate(model, CLASS_NAMES, dataset, baselines=["cam"], ten_crop=True)
         split = dataset.split("test")
-        wrong = []
-        for index in range(9):
+        wrong, corners = [], []
+        for index in range(30):
             image = transforms.squash(split.read(index), RESIZE)
             windows = transforms.ten_windows(RESIZE, SIZE)
             crops = np.stack([transforms.take(image, window, SIZE) for window in windows])
-            logits = np.asarray(model.classifier(crops))
-            odds = np.exp(logits)
-            mean = (odds / odds.sum(axis=1, keepdims=True)).mean(axis=0)
-            wrong.append(mean.argmax() != split.labels[index])
+            odds = np.exp(np.asarray(model.classifier(crops)))
+            odds /= odds.sum(axis=1, keepdims=True)
+            wrong.append(odds.mean(axis=0).argmax() != split.labels[index])
+            corners.append(crops[0])
         assert result.metrics["cls_err_top1"] == pytest.approx(100 * np.mean(wrong), abs=1e-3)
         assert result.metrics["ten_crop"]
-        one_crop = evaluate(model, CLASS_NAMES, dataset, baselines=[])
-        assert result.metrics["loc_err_top1"] == one_crop.metrics["loc_err_top1"]
+        # All else is of the central crop alone.
+        one_crop = evaluate(model, CLASS_NAMES, dataset, baselines=["cam"])
+        np.testing.assert_array_equal(result.top_classes, one_crop.top_classes)
+        np.testing.assert_allclose(result.top_probabilities, one_crop.top_probabilities, atol=1e-4)
+        np.testing.assert_allclose(result.coefficients, one_crop.coefficients, atol=1e-4)
+        for name in ("corloc", "loc_err_top1", "baselines"):
+            assert result.metrics[name] == one_crop.metrics[name]
+        # It matters that they are ten, and which one it is.
+        assert result.metrics["cls_err_top1"] != one_crop.metrics["cls_err_top1"]
+        of_corners = np.asarray(model.shape.decode(model.detector(np.stack(corners))))
+        assert np.abs(of_corners - result.coefficients).max() > 0.05
 
     def test_batches_do_not_matter(self, model):
         results = [
