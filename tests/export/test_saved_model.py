@@ -38,15 +38,23 @@ def exported(run, tmp_path_factory):
     return folder, differences, tf.saved_model.load(folder)
 
 
-def test_all_signatures_agree_with_the_keras_model(exported, localizer):
+def plain(height, width, seed):
+    """An image of one colour, which no two ways of squashing make different."""
+    color = np.random.default_rng(seed).integers(0, 256, 3, dtype=np.uint8)
+    return np.tile(color, (height, width, 1))
+
+
+@pytest.mark.parametrize(("height", "width", "make"), [(37, 37, noise), (30, 80, plain)])
+def test_all_signatures_agree_with_the_keras_model(exported, localizer, height, width, make):
     _, differences, served = exported
     assert set(differences) == {
         "boxes", "coefficients", "class_probabilities", "confidence", "object_probability",
         "background_entropy",
     }  # fmt: skip
     assert max(differences.values()) < 1e-4
-    # Again by another way, on images that are not square, by name and in pixels.
-    images = np.stack([noise(37, 37, seed) for seed in range(3)])
+    # Again by another way, also on images that are not square, by name and in pixels.
+    images = np.stack([make(height, width, seed) for seed in range(3)])
+    scale = np.array([width, height])
     predictions = localizer.predict(images)
     for signature, values in {
         "serving_default": tf.cast(images, tf.float32),
@@ -55,11 +63,14 @@ def test_all_signatures_agree_with_the_keras_model(exported, localizer):
     }.items():
         found = served.signatures[signature](values)
         for row, prediction in enumerate(predictions):
-            assert found["boxes"][row].numpy() * 37 == pytest.approx(prediction.box_xyxy, abs=1e-3)
+            box = found["boxes"][row].numpy() * np.tile(scale, 2)
+            assert box == pytest.approx(prediction.box_xyxy, abs=1e-3)
             assert found["coefficients"][row].numpy() == pytest.approx(
                 prediction.coefficients, abs=1e-4
             )
-            outline = found["outlines"][row].numpy() * 37
+            outline = (found["outlines"][row].numpy() * scale).astype("float32")
+            around = [*outline.min(axis=0), *outline.max(axis=0)]
+            assert around == pytest.approx(prediction.box_xyxy, abs=0.2)
             assert cv2.contourArea(outline) == pytest.approx(
                 cv2.contourArea(prediction.polygon().astype("float32")), rel=1e-3
             )

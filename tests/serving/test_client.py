@@ -65,6 +65,18 @@ def server(request, exported):
         yield address, service, localizer
 
 
+def assert_same_shape(prediction, expected):
+    assert prediction.size == expected.size
+    assert prediction.box_xyxy == pytest.approx(expected.box_xyxy, abs=0.01)
+    if expected.ellipse is None:
+        assert np.allclose(prediction.corners, expected.corners, atol=0.01)
+    else:
+        assert prediction.ellipse.center == pytest.approx(expected.ellipse.center, abs=0.01)
+        assert prediction.ellipse.axes == pytest.approx(expected.ellipse.axes, abs=0.01)
+        turn = (prediction.ellipse.angle - expected.ellipse.angle) / np.pi
+        assert turn == pytest.approx(round(turn), abs=0.01)
+
+
 def test_a_served_model_answers_as_the_loaded_one(server, tmp_path):
     address, service, localizer = server
     path = tmp_path / "ä b.png"
@@ -75,20 +87,12 @@ def test_a_served_model_answers_as_the_loaded_one(server, tmp_path):
         found = client.predict(images, batch_size=3)
     assert service.batches == [3, 1]
     for prediction, expected in zip(found, localizer.predict(images), strict=True):
-        assert prediction.size == expected.size
+        assert_same_shape(prediction, expected)
         assert prediction.shape == expected.shape
-        assert prediction.box_xyxy == pytest.approx(expected.box_xyxy, abs=0.01)
         assert prediction.coefficients == pytest.approx(expected.coefficients, abs=1e-4)
         assert prediction.confidence == pytest.approx(expected.confidence, abs=1e-4)
         assert [score[:2] for score in prediction.classes] == [s[:2] for s in expected.classes]
         assert prediction.class_probability == pytest.approx(expected.class_probability, abs=1e-4)
-        if expected.ellipse is None:
-            assert np.allclose(prediction.corners, expected.corners, atol=0.01)
-        else:
-            assert prediction.ellipse.center == pytest.approx(expected.ellipse.center, abs=0.01)
-            assert prediction.ellipse.axes == pytest.approx(expected.ellipse.axes, abs=0.01)
-            turn = (prediction.ellipse.angle - expected.ellipse.angle) / np.pi
-            assert turn == pytest.approx(round(turn), abs=0.01)
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -112,12 +116,19 @@ def test_the_server_decodes_the_pixels_that_a_loaded_model_sees(kind, monkeypatc
 def test_an_image_that_is_not_square_comes_back_in_its_own_pixels(server):
     address, _, localizer = server
     image = noise(64, 128, 5)
+    # Resizing in the graph differs a little from that outside, but for images of one colour.
+    colors = np.random.default_rng(0).integers(0, 256, (4, 3), dtype=np.uint8)
+    sizes = [(32, 96), (96, 32)] * 2
+    exact = [np.tile(color, (*size, 1)) for size, color in zip(sizes, colors, strict=True)]
     with Client(address, "birds") as client:
         (found,) = client.predict(image)
+        shapes = client.predict(exact)
     (expected,) = localizer.predict(image)
     assert found.size == (64, 128)
-    # Resizing in the graph differs a little from that outside.
     assert found.box_xyxy == pytest.approx(expected.box_xyxy, abs=4)
+    assert [shape.size for shape in shapes] == sizes
+    for shape, expected in zip(shapes, localizer.predict(exact), strict=True):
+        assert_same_shape(shape, expected)
 
 
 def test_a_bad_image_fails_no_other_and_is_reported_by_its_index(server, tmp_path):
