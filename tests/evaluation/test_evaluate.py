@@ -10,6 +10,7 @@ import pytest
 
 from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError, ImageError
+from gc_net.datasets.folder import Folder
 from gc_net.evaluation import passes
 from gc_net.evaluation.evaluate import (
     evaluate,
@@ -20,6 +21,7 @@ from gc_net.evaluation.evaluate import (
 from gc_net.evaluation.results import read_history
 from gc_net.saving import save_model
 from gc_net.training.run import RunError
+from tests.datasets import encoded
 from tests.datasets.samples import write_photos, write_text
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, Masked, set_coefficients, tiny_model
 from tests.evaluation.test_protocols import step_by_step_boxes
@@ -313,6 +315,26 @@ def test_a_box_file_may_have_any_name_and_comes_before_that_of_the_record(tmp_pa
 def test_a_box_file_for_a_dataset_that_takes_none_is_an_error_that_names_it():
     with pytest.raises(DataError, match=r"'creatures' cannot be opened with .*'boxes': 'a,b.csv'"):
         recorded_dataset({}, dataset="creatures", boxes="a,b.csv")
+
+
+def test_a_photo_that_was_taken_sideways_is_compared_with_boxes_of_it_upright(tmp_path):
+    write_photos(tmp_path, {"train/a": 1, "train/b": 1, "val/b": 1})
+    upright = encoded.photo(60, 40)
+    turned = encoded.jpeg_with_exif(np.ascontiguousarray(np.rot90(upright)), 6)
+    (tmp_path / "val" / "a").mkdir()
+    (tmp_path / "val" / "a" / "turned.jpg").write_bytes(turned)
+    write_text(tmp_path / "boxes.csv", "path,xmin,ymin,xmax,ymax\nval/a/turned.jpg,4,33,20,51\n")
+    model = tiny_model("rectangle", num_classes=2)
+    set_coefficients(model, [12 / 40, 42 / 60, 16 / 40, 18 / 60])
+    result = evaluate(model, ("a", "b"), Folder(tmp_path), protocol="full", baselines=[])
+    assert result.files[0] == "val/a/turned.jpg"
+    assert result.sizes[0].tolist() == [60, 40]
+    assert result.iou[0] == pytest.approx(1, abs=1e-3)
+    box = result.boxes_in_images(result.boxes_rel_xyxy)[0]
+    np.testing.assert_allclose(box, [4, 33, 20, 51], atol=0.05)
+    # As the network sees it, but for what JPEG loses.
+    seen = result.read_image(0).astype(int)
+    assert np.abs(seen - transforms.squash(upright, SIZE)).mean() < 5
 
 
 class TestFiles:

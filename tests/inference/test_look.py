@@ -14,6 +14,7 @@ from gc_net.datasets.transforms import squash
 from gc_net.inference.localizer import Localizer
 from gc_net.inference.run import predict_files
 from gc_net.saving import save_model
+from tests.datasets import encoded
 from tests.inference.models import (
     CLASS_NAMES,
     IMAGE_SIZE,
@@ -146,6 +147,25 @@ def test_files_bytes_and_arrays_are_looked_at_alike(varied, tmp_path):
     assert as_file == as_bytes == as_array
     (plain,) = varied(0.0).predict(image)
     assert plain.classes != as_array.classes
+
+
+@pytest.mark.parametrize("look", [0.0, LOOK])
+def test_a_photo_that_was_taken_sideways_is_looked_at_upright(varied, tmp_path, look):
+    sideways = noise(60, 50, 4)
+    path = tmp_path / "turned.jpg"
+    path.write_bytes(encoded.jpeg_with_exif(sideways, 6))  # to be turned a quarter clockwise
+    pixels = cv2.imdecode(np.frombuffer(encoded.jpeg(sideways), np.uint8), cv2.IMREAD_COLOR_RGB)
+    upright = np.ascontiguousarray(np.rot90(pixels, -1))
+    as_file, as_bytes, expected, as_stored = varied(look).predict(
+        [path, path.read_bytes(), upright, pixels]
+    )
+    assert as_file.size == (50, 60)
+    for found in (as_file, as_bytes):
+        assert found.size == expected.size
+        assert found.box_xyxy == pytest.approx(expected.box_xyxy, abs=1e-3)
+        assert np.allclose(classes(found), classes(expected), atol=1e-5)
+    assert not np.allclose(classes(as_stored), classes(expected), atol=1e-3)
+    assert as_stored.box_xyxy != pytest.approx(expected.box_xyxy, abs=1)
 
 
 def test_an_image_that_is_gone_at_the_second_look_keeps_the_first(
