@@ -1,6 +1,7 @@
 """Random geometric masks, so that a classifier has seen masked images before it judges them."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from gc_net import shapes
@@ -28,7 +29,7 @@ class RandomMasks(keras.layers.Layer):
         self.min_extent = min_extent
         self.max_extent = max_extent
         self.inverted = inverted
-        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.seed_generator = _ReplicaSeeds(seed)
         self.built = True
 
     def call(self, normalized, training=False):
@@ -58,3 +59,16 @@ class RandomMasks(keras.layers.Layer):
 
         masks = ops.where(chosen(self.inverted), 1.0 - masks, masks)
         return ops.where(chosen(self.fraction), masks, ops.ones_like(masks))
+
+
+class _ReplicaSeeds(keras.random.SeedGenerator):
+    """Seeds that differ from device to device, where the state of the generator does not."""
+
+    def next(self, ordered=True):
+        seed = super().next(ordered)
+        context = tf.distribute.get_replica_context()
+        if context is None:
+            return seed
+        # Of the two numbers of a seed the second counts the draws.
+        replica = tf.cast(context.replica_id_in_sync_group, seed.dtype)
+        return seed + tf.stack([replica, tf.zeros_like(replica)])

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from gc_net.shapes import SHAPES
+from gc_net.training import devices
 from gc_net.training.masks import RandomMasks
 
 IMAGES = np.ones((400, 24, 24, 3), np.float32)
@@ -59,3 +61,21 @@ def test_images_are_untouched_outside_training_and_without_masks(fraction, train
     layer = RandomMasks("rectangle", fraction, 0.3, 0.5)
     images = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)
     np.testing.assert_array_equal(np.asarray(layer(images, training=training)), images)
+
+
+def test_devices_that_share_a_batch_draw_different_masks(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    strategy = devices.make_strategy("auto")
+    images = IMAGES[:50]
+    with strategy.scope():
+        layer = RandomMasks("rectangle", 1.0, 0.3, 0.9, seed=3)
+
+    @tf.function
+    def draw():
+        return strategy.run(layer.draw, args=(images,))
+
+    first, second = (np.asarray(masks) for masks in strategy.experimental_local_results(draw()))
+    assert (first != second).any(axis=(1, 2, 3)).mean() > 0.9
+    # The first device has what a single one would have.
+    alone = RandomMasks("rectangle", 1.0, 0.3, 0.9, seed=3)
+    np.testing.assert_array_equal(first, np.asarray(alone.draw(images)))
