@@ -58,8 +58,13 @@ def save_model(folder, model, class_names, info=None, dtype="float32"):
         json.dump(record, file, indent=1, ensure_ascii=False)
 
 
-def load_model(folder):
-    """Return the `SavedModel` in `folder`."""
+def load_model(folder, precision="float32"):
+    """Return the `SavedModel` in `folder`.
+
+    Args:
+        precision: Name of the dtype policy to compute in; that of its training if None. The weights
+            are the same, and half precision pays in training only.
+    """
     import keras
 
     # Importing registers the classes that a model file may name.
@@ -87,6 +92,8 @@ def load_model(folder):
             f"{path!r} does not describe a model of this package. Expected a file of "
             "`gc_net.saving.save_model`, with model, class_names and info."
         )
+    if precision is not None:
+        _set_precision(record["model"], precision)
     try:
         # Safe mode builds what is registered and nothing else: no code comes with a model.
         model = keras.saving.deserialize_keras_object(record["model"], safe_mode=True)
@@ -104,3 +111,13 @@ def load_model(folder):
         arrays = {key: value for key, value in arrays.items() if not key.startswith("namer/")}
     assign_weights(model, arrays, source=path)
     return SavedModel(model, tuple(record["class_names"]), record["info"])
+
+
+def _set_precision(config, precision):
+    """Change the precision of all networks in a model's configuration, a nested dict."""
+    if not isinstance(config, dict):
+        return
+    if "precision" in config:
+        config["precision"] = precision
+    for value in config.values():
+        _set_precision(value, precision)

@@ -257,8 +257,12 @@ def test_mixed_bfloat16_trains_keeps_coefficients_in_float32_and_is_saved(tmp_pa
     assert np.isfinite(history["loss"]).all()
     assert model.detector.trunk.get_layer("conv1").compute_dtype == "bfloat16"
     assert {outputs[name].dtype for name in outputs} == {tf.float32}
-    restored = load_model(tmp_path).model
-    assert restored.detector.trunk.get_layer("conv1").compute_dtype == "bfloat16"
+    for precision, expected in ((None, "bfloat16"), ("float32", "float32")):
+        restored = load_model(tmp_path, precision).model
+        for network in (restored.detector, restored.classifier):
+            assert network.trunk.get_layer("conv1").compute_dtype == expected
+    # What is loaded to be used, and not trained on, computes in full precision.
+    assert load_model(tmp_path).model.detector.precision == "float32"
     assert keras.mixed_precision.dtype_policy().name == "float32"
 
 
