@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import re
 import shutil
 
-# What a killed process leaves behind ends so.
+# What a killed process leaves behind ends so, after the number of the process.
 _PARTIAL_SUFFIX = ".partial"
+_PARTIAL = re.compile(rf"\.\d+{re.escape(_PARTIAL_SUFFIX)}$")
 
 
 @contextlib.contextmanager
@@ -56,14 +58,22 @@ def replaced_folder(path):
         raise
 
 
-def remove_partial(folder):
-    """Delete what killed processes have left below a folder that nobody else writes to."""
+def remove_partial(folder, sparing=None):
+    """Delete what killed processes have left below a folder that nobody else writes to.
+
+    Args:
+        sparing: Folders below that hold a file of this name, another process' lock, are left alone.
+    """
+    folder = os.fspath(folder)
     for path, folders, files in os.walk(folder):
-        for name in [name for name in folders if name.endswith(_PARTIAL_SUFFIX)]:
+        if sparing in files and path != folder:
+            folders.clear()
+            continue
+        for name in filter(_PARTIAL.search, list(folders)):
             folders.remove(name)
             shutil.rmtree(os.path.join(path, name), ignore_errors=True)
         for name in files:
-            if name.endswith(_PARTIAL_SUFFIX):
+            if _PARTIAL.search(name):
                 with contextlib.suppress(OSError):
                     os.unlink(os.path.join(path, name))
 

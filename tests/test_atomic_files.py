@@ -65,8 +65,19 @@ def test_a_folder_is_replaced_as_a_whole_also_over_the_leftovers_of_a_killed_pro
 
 def test_leftovers_are_removed_at_any_depth_and_nothing_else(tmp_path):
     (tmp_path / "a" / "b.77.partial").mkdir(parents=True)
-    kept = [tmp_path / "a" / "partial", tmp_path / "a" / "c.npz"]
+    kept = [tmp_path / "a" / "partial", tmp_path / "a" / "c.npz", tmp_path / "film.mp4.partial"]
     for path in [*kept, tmp_path / "a" / "b.77.partial" / "d", tmp_path / "c.npz.8.partial"]:
         path.touch()
     remove_partial(tmp_path)
     assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)
+
+
+def test_leftovers_in_a_folder_with_a_lock_of_its_own_may_be_another_process_work(tmp_path):
+    (tmp_path / "other" / "deeper").mkdir(parents=True)
+    kept = ["lock", "other/lock", "other/a.8.partial", "other/deeper/b.8.partial"]
+    for name in [*kept, "c.8.partial"]:
+        (tmp_path / name).touch()
+    remove_partial(tmp_path, sparing="lock")
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(
+        tmp_path / name for name in kept
+    )
