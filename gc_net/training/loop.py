@@ -38,7 +38,7 @@ def train(
             tf.data.Dataset of the rest of that epoch, as `pipeline.training_batches` gives it.
         epochs, steps_per_epoch: Length of the training.
         folder: Where checkpoints are kept. Only the chief of several workers writes.
-        checkpoint_steps: Steps between two checkpoints.
+        checkpoint_steps: Steps between two checkpoints; a quarter of them at an epoch's end.
         callbacks: Keras callbacks; they are told of batches and epochs as by `fit`.
         epoch_logs: Function without arguments, called after each epoch, to a dict of more values
             to log.
@@ -96,7 +96,8 @@ def train(
                 f"The loss was {logs['loss']} in epoch {epoch + 1}: training has diverged, and its "
                 "weights are of no use. Lower the learning rate, and use another --work_dir."
             )
-        if finished or done - saved >= checkpoint_steps:
+        # The stages of a small dataset have few steps, and would else be lost as a whole.
+        if finished or done - saved >= checkpoint_steps / 4:
             _save(model, checkpoints, done, finished)
             saved = done
         if finished:

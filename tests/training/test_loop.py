@@ -100,6 +100,15 @@ def test_stopped_at_any_step_it_ends_the_same_bit_for_bit(tmp_path, uninterrupte
         assert row == pytest.approx(expected_row, rel=1e-5)
 
 
+def test_a_stage_of_few_steps_goes_on_from_the_end_of_an_epoch(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path, [KillAt(STEPS + 2)], checkpoint_steps=4 * STEPS)
+    remaining = KillAt(2 * STEPS)
+    with pytest.raises(Killed):
+        train(tmp_path, [remaining], checkpoint_steps=4 * STEPS)
+    assert remaining.seen == (EPOCHS - 1) * STEPS
+
+
 def test_stopped_again_and_again_it_ends_the_same(tmp_path, uninterrupted):
     stops = 0
     while True:
