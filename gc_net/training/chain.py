@@ -1,6 +1,7 @@
 """The chain of stages: from labelled images to a localizer, in one folder that can be resumed."""
 
 import os
+import sys
 
 import numpy as np
 
@@ -74,6 +75,17 @@ class Chain(Workspace):
                 f"is none. Give the settings of the one in {self._warmup_folder()}, which its "
                 f"{run.CONFIG_FILE} tells, or leave out --warmup_dir."
             )
+        if len(self.dataset.class_names) < 2:
+            raise RunError(
+                f"The dataset has one class, {self.dataset.class_names[0]!r}, and a classifier of "
+                "one class says the same of every image, so that nothing can be learned from it. "
+                "Add images of something else as a second class."
+            )
+        if list(stages) == ["warmup"] and not config.warmup.epochs:
+            raise RunError(
+                "The warm-up alone is to be trained, but for 0 epochs. Give --warmup_epochs, "
+                "e.g. 6, or leave out --stage."
+            )
         if list(stages) == ["namer"] and not config.namer.epochs:
             raise RunError(
                 "The namer alone is to be trained, but for 0 epochs. Give --namer_epochs, e.g. 12, "
@@ -110,17 +122,34 @@ class Chain(Workspace):
         if config.classifier.recipe != "none":
             for fold in folds:
                 self._classifier_steps(self._fitted_on(fold))
+            if len(folds) > 1:
+                self._warn_of_lonely_images()
         if warmup:
             check_teacher(config, self.data, shapes.get(config.detector.shape))
             self.data.num_steps("warmup", config.warmup.batch_size)
         if detector:
             if config.detector.generator_weights not in ("shipped", "own"):
                 self.generator()
+            elif self._trains_generator():
+                devices.check_batch_size("generator", config.generator.batch_size)
             if config.detector.epochs:
                 self._detector_steps()
         if "namer" in stages and config.namer.epochs and not self._is_done(self._namer_model_dir()):
             self.data.num_steps("namer", config.namer.batch_size)
             self._check_network(namer_stage.build_namer)
+
+    def _warn_of_lonely_images(self):
+        """Say which classes the classifier that judges their only image will not know."""
+        counts = np.bincount(self.data.split.labels, minlength=len(self.dataset.class_names))
+        lonely = [self.dataset.class_names[label] for label in np.flatnonzero(counts == 1)]
+        if lonely and self.chief:
+            more = f" and {len(lonely) - 3} more" if len(lonely) > 3 else ""
+            print(
+                f"Warning: there is a single training image of {', '.join(lonely[:3])}{more}. With "
+                "--classifier_num_folds it is judged by a classifier that has seen none of its "
+                "class, and teaches the detector nothing. Add images, or leave such classes out.",
+                file=sys.stderr,
+            )
 
     def _check_network(self, build):
         """Build a network that training starts from, for its errors alone."""
@@ -214,9 +243,8 @@ class Chain(Workspace):
         settings = self.config.detector
         if settings.generator_weights not in ("shipped", "own"):
             return settings.generator_weights
-        shipped = shipped_weights(settings.shape, settings.generator_network)
-        if shipped and settings.generator_weights == "shipped":
-            return shipped
+        if not self._trains_generator():
+            return shipped_weights(settings.shape, settings.generator_network)
         folder = os.path.join(self.work_dir, "generator")
         config = self.generator_config()
         self._check(folder, {"generator": config.to_dict()})
@@ -236,6 +264,13 @@ class Chain(Workspace):
                 loop.clear_checkpoints(folder)
             devices.barrier()
         return path
+
+    def _trains_generator(self):
+        settings = self.config.detector
+        if settings.generator != "learned" or settings.generator_weights not in ("shipped", "own"):
+            return False
+        shipped = shipped_weights(settings.shape, settings.generator_network)
+        return not shipped or settings.generator_weights == "own"
 
     def generator_config(self):
         """Return the generator's settings, with the detector's shape and network."""
@@ -354,8 +389,9 @@ class Chain(Workspace):
                 epoch_logs=self._corloc_log(model),
             )
             detector_stage.blend(detector, warm, settings.blend)
-        # What was trained with classifiers of folds is used with the one of all images.
-        model = model.naming(final, settings.look)
+        # What was trained with classifiers of folds is used with the one of all images, as its own
+        # stage left it: in training mode the statistics of a judge have moved to masked images.
+        model = model.naming(self.classifier(), settings.look)
         self._save(folder, self.model_dir, model)
 
     def train_namer(self):

@@ -8,6 +8,7 @@ from gc_net.datasets.cache import ImageCache
 from gc_net.datasets.loading import Unreadable
 from gc_net.datasets.pipeline import explained, num_steps, training_batches
 from gc_net.datasets.transforms import default_resize_size
+from gc_net.training.devices import check_batch_size
 
 # Larger caches of decoded images are made only where they are asked for.
 AUTO_CACHE_BYTES = 4e9
@@ -43,13 +44,18 @@ class TrainingData:
         self.cache = ImageCache(cache_dir, split, self.resize_size) if cache_dir else None
 
     def num_steps(self, stage, batch_size, num_images=None):
-        """Return the steps of an epoch of `stage` over all images, or over `num_images` of them."""
+        """Return the steps of an epoch of `stage` over all images, or over `num_images` of them.
+
+        Raises where there would be none, or where devices cannot share a batch.
+        """
+        check_batch_size(stage, batch_size)
         num_images = len(self.split) if num_images is None else num_images
         steps = num_steps(num_images, batch_size)
         if steps == 0:
             raise DataError(
-                f"The {stage} has {num_images} training images, fewer than one batch of "
-                f"{batch_size}. Lower its batch size."
+                f"The {stage} has {num_images} of {len(self.split)} training images, fewer than "
+                f"one batch of {batch_size}. Lower its batch size (--{stage}_batch_size; in a tool "
+                "of its own, --batch_size), or use fewer --classifier_num_folds, if there are any."
             )
         return steps
 

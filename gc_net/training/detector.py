@@ -31,7 +31,17 @@ def build_detector(config, classifier):
     )
     if from_classifier:
         detector.trunk.set_weights(classifier.trunk.get_weights())
+        _take_head(detector, classifier)
     return detector
+
+
+def _take_head(detector, classifier):
+    """Take over the hidden layers of the classifier's head, where the detector has the same."""
+    if detector.head_name != classifier.head_name:
+        return
+    for layer in detector.head.layers:
+        if layer.name != "outputs":
+            layer.set_weights(classifier.head.get_layer(layer.name).get_weights())
 
 
 def compose(config, detector, generator, classifiers):

@@ -11,7 +11,7 @@ from gc_net import shapes
 from gc_net.generators.learned import LearnedGenerator
 from gc_net.losses import DiceLoss, MaskLoss
 from gc_net.optimizers import SGD
-from gc_net.training import loop, run, watch
+from gc_net.training import devices, loop, run, watch
 from gc_net.weights import save_weights_npz
 
 # The authors cut the rate to a tenth at these of 120,000 steps.
@@ -78,6 +78,7 @@ def train_generator(config, folder, callbacks=(), checkpoint_steps=STEPS_PER_EPO
     Returns:
         The trained `LearnedGenerator`, frozen.
     """
+    devices.check_batch_size("generator", config.batch_size)
     keras.utils.set_random_seed(config.seed)
     generator = LearnedGenerator(config.shape, network=config.network, weights=None)
     size = generator.network.train_size

@@ -8,17 +8,16 @@ of the original images, and at a size of its own. No box is read.
 
 import dataclasses
 import functools
-import os
 
 import keras
 import numpy as np
 
-from gc_net.atomic_files import replaced_file
 from gc_net.datasets.crops import read_region, regions
 from gc_net.datasets.pipeline import evaluation_batches, num_steps
 from gc_net.progress import track
 from gc_net.training.classifier import compiled, fast_optimizer, untrained
 from gc_net.training.data import TrainingData
+from gc_net.training.run import read_array, write_array
 
 BOXES_FILE = "boxes.npz"
 _BATCH_SIZE = 32
@@ -35,9 +34,9 @@ def find_boxes(model, data, path, write=True):
         path: File to take the result from, where it exists, and else to write it to.
         write: Whether to write it.
     """
-    if os.path.exists(path):
-        with np.load(path, allow_pickle=False) as file:
-            return file["boxes_rel_xyxy"]
+    found = read_array(path, "boxes_rel_xyxy")
+    if found is not None:
+        return found
     locate = model.locator(data.resize_size)
     boxes_rel_xyxy = np.full((len(data.split), 4), np.nan, np.float32)
     batches = evaluation_batches(
@@ -51,8 +50,7 @@ def find_boxes(model, data, path, write=True):
     for batch in track(batches, total, "Placing shapes"):
         boxes_rel_xyxy[batch["index"].numpy()] = locate(batch["image"]).numpy()
     if write:
-        with replaced_file(path, "wb") as file:
-            np.savez(file, boxes_rel_xyxy=boxes_rel_xyxy)
+        write_array(path, boxes_rel_xyxy=boxes_rel_xyxy)
     return boxes_rel_xyxy
 
 

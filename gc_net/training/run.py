@@ -8,6 +8,9 @@ import os
 import platform
 import subprocess
 import sys
+import zipfile
+
+import numpy as np
 
 from gc_net.atomic_files import remove_partial, replaced_file
 from gc_net.locks import try_lock
@@ -71,6 +74,23 @@ def read_json(path):
         raise RunError(f"{path} is damaged: {error}. Delete it, or use another folder.") from None
 
 
+def write_array(path, **named):
+    """Write an array, given by its name, to an .npz file."""
+    replace_file(path, lambda file: np.savez(file, **named))
+
+
+def read_array(path, name):
+    """Return an array of an .npz file; None where there is no such file, or a damaged one."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return file[name]
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        print(f"{path} is damaged ({error}) and is made anew.", file=sys.stderr)
+        return None
+
+
 def make_folder(path):
     with writing(path):
         os.makedirs(path, exist_ok=True)
@@ -94,7 +114,7 @@ def locked(work_dir):
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
         file.flush()
-        remove_partial(work_dir)
+        remove_partial(work_dir, sparing=LOCK_FILE)
         yield
 
 

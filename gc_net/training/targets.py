@@ -5,12 +5,9 @@ alone, or a model that an earlier run has trained: its shapes, with those left o
 disagrees with itself when the image is mirrored, are better than what it learned from.
 """
 
-import os
-
 import numpy as np
 import tensorflow as tf
 
-from gc_net.atomic_files import replaced_file
 from gc_net.datasets import transforms
 from gc_net.datasets.base import DataError
 from gc_net.datasets.pipeline import evaluation_batches, num_steps
@@ -20,7 +17,7 @@ from gc_net.progress import track
 from gc_net.saving import load_model
 from gc_net.shapes.base import Shape
 from gc_net.silhouettes import silhouettes
-from gc_net.training.run import RunError
+from gc_net.training.run import RunError, read_array, write_array
 
 DESCRIPTORS = "descriptors"
 _BATCH_SIZE = 32
@@ -39,9 +36,9 @@ def find_targets(config, classifier, data, shape, path, write=True):
         path: File to take the result from, where it exists, and else to write it to.
         write: Whether to write it.
     """
-    if os.path.exists(path):
-        with np.load(path, allow_pickle=False) as file:
-            return file["coefficients"]
+    found = read_array(path, "coefficients")
+    if found is not None:
+        return found
     if config.warmup.teacher == DESCRIPTORS:
         coefficients = described(config, classifier, data, shape)
     else:
@@ -52,8 +49,7 @@ def find_targets(config, classifier, data, shape, path, write=True):
             "nothing to warm up with. Use --warmup_epochs=0."
         )
     if write:
-        with replaced_file(path, "wb") as file:
-            np.savez(file, coefficients=coefficients)
+        write_array(path, coefficients=coefficients)
     return coefficients
 
 

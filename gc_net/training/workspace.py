@@ -14,6 +14,7 @@ work_dir/
 import contextlib
 import dataclasses
 import os
+import sys
 import zlib
 
 import keras
@@ -78,8 +79,6 @@ class Workspace:
             strategy = devices.make_strategy(self.options.devices)
             stack.enter_context(strategy.scope())
             devices.set_up(self.config.seed, self.config.mixed_precision, self.config.deterministic)
-            for stage in ("classifier", "warmup", "detector", "namer"):
-                devices.check_batch_size(stage, getattr(self.config, stage).batch_size)
             self._check_train_from()
             self.chief = devices.is_chief()
             if self.chief:
@@ -119,6 +118,7 @@ class Workspace:
             return None
         truth = self.dataset.truth("test")
         if truth is None:
+            print("There are no test boxes, so --log_corloc has nothing to log.", file=sys.stderr)
             return None
         return watch.CorLocLog(
             model,
@@ -145,7 +145,9 @@ class Workspace:
 
     def _classifier_run(self):
         """Return what says which other run the classifiers come from, where they do."""
-        if self.classifier_dir is None:
+        # What is in this folder is its own, whichever tool has trained it.
+        folders = {os.path.realpath(path) for path in (self.classifier_dir, self.work_dir) if path}
+        if len(folders) == 1:
             return {}
         return {"classifier_run": trained_with(self.classifier_dir)}
 
@@ -185,7 +187,7 @@ class Workspace:
             name: Of the seed, see `_set_seed`.
         """
         self._set_seed(name)
-        return load_model(model_dir).model
+        return load_model(model_dir, precision=None).model
 
     def _announce(self, what, indices=None):
         if self.chief and self.options.verbose:

@@ -16,6 +16,7 @@ from gc_net.training.callbacks import HealthCheck, read_log
 from gc_net.training.chain import Chain
 from gc_net.training.classifier import build_classifier
 from gc_net.training.config import DataConfig, NetworkConfig, WarmupConfig
+from gc_net.training.detector import build_detector
 from gc_net.training.run import RunError
 from gc_net.training.watch import CORLOC
 from gc_net.weights import named_variables, save_weights_npz
@@ -145,6 +146,63 @@ def test_folds_are_those_of_the_run_that_trained_the_classifiers(finished, tmp_p
     other = small_config(seed=9)
     with Chain(other, small_options(tmp_path), classifier_dir=str(finished)) as chain:
         np.testing.assert_array_equal(chain.folds(), expected)
+
+
+def test_the_last_stages_alone_find_the_work_of_all_of_them_together(finished, monkeypatch):
+    monkeypatch.setattr(loop, "train", None)
+    chains.train(config(), small_options(finished), ["detector"], classifier_dir=str(finished))
+
+
+def test_a_classifier_that_judges_in_training_mode_names_as_its_own_stage_left_it(tmp_path):
+    chains.train(small_config(detector={"preset": "reference"}), small_options(tmp_path))
+    named = load_model(tmp_path / "model").model.classifier
+    expected = load_model(tmp_path / "classifier" / "model").model
+    for a, b in zip(named.get_weights(), expected.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_native_head_takes_over_the_hidden_layers_of_the_classifier():
+    network = NetworkConfig(backbone="vgg16", weights="none")
+    settings = small_config(detector={"head": "native", "initialize": "classifier"})
+    settings = dataclasses.replace(settings, network=network)
+    classifier = build_classifier(settings, num_classes=3)
+    detector = build_detector(settings, classifier)
+    for name in ("fc1", "fc2"):
+        np.testing.assert_array_equal(
+            detector.head.get_layer(name).kernel, classifier.head.get_layer(name).kernel
+        )
+    assert detector.head.get_layer("outputs").kernel.shape[-1] == 5
+
+
+def test_a_single_class_is_refused(tmp_path):
+    with Chain(small_config(), small_options(tmp_path)) as chain:
+        chain.dataset.class_names = ("bird",)
+        with pytest.raises(RunError, match=r"one class, 'bird'.* second class"):
+            chain.train()
+
+
+def test_a_warm_up_of_no_epochs_is_refused_where_it_is_all_there_is(tmp_path):
+    with pytest.raises(RunError, match=r"Give --warmup_epochs"):
+        chains.train(small_config(), small_options(tmp_path), ["warmup"])
+
+
+def test_images_that_no_judge_knows_the_class_of_are_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(loop, "train", lambda *arguments, **options: None)
+    with Chain(small_config(classifier=CROSS_FITTED), small_options(tmp_path)) as chain:
+        labels = np.array(chain.data.split.labels)
+        labels[labels == 1] = 0
+        labels[0] = 1
+        chain.data.split = dataclasses.replace(chain.data.split, labels=labels)
+        chain.check_settings(["classifier"])
+        name = chain.dataset.class_names[1]
+    assert f"a single training image of {name}. With" in capsys.readouterr().err
+
+
+def test_a_wish_to_log_corloc_without_boxes_is_not_passed_over(tmp_path, capsys):
+    with Chain(small_config(), small_options(tmp_path, log_corloc=4)) as chain:
+        chain.dataset.truth = lambda name: None
+        assert chain._corloc_log(None) is None
+    assert "no test boxes" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_classifier_is_refused(tmp_path):

@@ -75,6 +75,23 @@ def test_a_batch_that_cannot_be_shared_is_refused(tmp_path, no_cluster):
         chains.train(small_config(detector={"batch_size": 7}), options)
 
 
+def test_a_batch_of_a_stage_that_is_not_trained_may_be_of_any_size(
+    tmp_path, no_cluster, monkeypatch
+):
+    monkeypatch.setattr(loop, "train", lambda *arguments, **options: None)
+    config = small_config(detector={"batch_size": 7})
+    chains.train(config, small_options(tmp_path, devices="auto"), ["classifier"])
+    assert (tmp_path / "classifier" / "model").exists()
+
+
+def test_shapes_that_devices_cannot_share_are_refused_before_the_first_stage(tmp_path, no_cluster):
+    own = {"generator": "learned", "generator_weights": "own"}
+    config = small_config(generator={"batch_size": 5}, detector=own)
+    with pytest.raises(RunError, match=r"generator's batch of 5 .* 2 devices"):
+        chains.train(config, small_options(tmp_path, devices="auto"))
+    assert not (tmp_path / "classifier").exists()
+
+
 def free_ports(count):
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [server.getsockname()[1] for server in sockets]

@@ -111,6 +111,18 @@ def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkey
     assert not health.fresh
 
 
+def test_damaged_targets_are_found_anew(finished, tmp_path, capsys):
+    with Chain(config(), small_options(finished)) as chain:
+        path = tmp_path / "targets.npz"
+        arguments = (chain.config, chain.classifier(), chain.data, shapes.get("rotated_ellipse"))
+        expected = targets.find_targets(*arguments, str(path))
+        path.write_bytes(path.read_bytes()[:-40])
+        np.testing.assert_array_equal(targets.find_targets(*arguments, str(path)), expected)
+        assert f"{path} is damaged" in capsys.readouterr().err
+        np.testing.assert_array_equal(targets.find_targets(*arguments, str(path)), expected)
+        assert not capsys.readouterr().err
+
+
 @pytest.mark.parametrize("last", [1, 6])  # before there is a checkpoint, and after
 def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
     finished, tmp_path, monkeypatch, last
