@@ -355,7 +355,8 @@ class Chain(Workspace):
         final = self.classifier()
         # Without epochs there is nothing to judge, and the classifiers of folds need not be there.
         num_folds = self.config.classifier.num_folds if self.config.detector.epochs else 0
-        judges = [self.classifier(fold) for fold in range(num_folds)] or [final]
+        # Never the final one itself: in training mode a judge's statistics move to masked images.
+        judges = [self.classifier(fold) for fold in range(num_folds)] or [self.classifier()]
         generator = self.generator()
         detector = self.detector(final)
         self._announce("Detector")
@@ -389,9 +390,8 @@ class Chain(Workspace):
                 epoch_logs=self._corloc_log(model),
             )
             detector_stage.blend(detector, warm, settings.blend)
-        # What was trained with classifiers of folds is used with the one of all images, as its own
-        # stage left it: in training mode the statistics of a judge have moved to masked images.
-        model = model.naming(self.classifier(), settings.look)
+        # What was trained with classifiers of folds is used with the one of all images.
+        model = model.naming(final, settings.look)
         self._save(folder, self.model_dir, model)
 
     def train_namer(self):

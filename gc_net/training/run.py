@@ -8,7 +8,6 @@ import os
 import platform
 import subprocess
 import sys
-import zipfile
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from gc_net.atomic_files import remove_partial, replaced_file
 from gc_net.locks import try_lock
 from gc_net.training.config import TrainConfig
 from gc_net.version import __version__
+from gc_net.weights import read_weights_npz
 
 CONFIG_FILE = "config.json"
 LOCK_FILE = "lock"
@@ -82,11 +82,10 @@ def write_array(path, **named):
 def read_array(path, name):
     """Return an array of an .npz file; None where there is no such file, or a damaged one."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return file[name]
+        return read_weights_npz(path)[name]
     except FileNotFoundError:
         return None
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError) as error:
         print(f"{path} is damaged ({error}) and is made anew.", file=sys.stderr)
         return None
 
