@@ -65,9 +65,9 @@ class ReadImage(beam.DoFn):
         self.resize_size = resize_size
 
     def process(self, file):
-        from gc_net.datasets.base import ImageError
-        from gc_net.datasets.images import decode_with_size
-        from gc_net.datasets.transforms import squash
+        from gc_net.data.decode import decode_with_size
+        from gc_net.data.splits import ImageError
+        from gc_net.data.transforms import squash
 
         name = file.metadata.path
         try:

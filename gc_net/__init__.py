@@ -9,7 +9,7 @@ _LAZY = {
     "Classifier": "gc_net.classifier",
     "Detector": "gc_net.detector",
     "GCNet": "gc_net.model",
-    "load": "gc_net.inference",
+    "load": "gc_net.prediction",
 }
 
 __all__ = ["Classifier", "Detector", "GCNet", "__version__", "load"]

@@ -5,8 +5,8 @@ import tensorflow as tf
 from keras import ops
 
 from gc_net import presets
-from gc_net.datasets import transforms
-from gc_net.datasets.crops import check_look
+from gc_net.data import transforms
+from gc_net.data.crops import check_look
 from gc_net.losses import AreaLoss, BackgroundLoss, ObjectLoss
 
 FROZEN_MODES = ("inference", "training")
@@ -28,7 +28,7 @@ class GCNet(keras.Model):
             dropout and batch statistics, as the authors' code does.
         look: Side of the region of the second look, as a multiple of the longer side of the shape's
             box; 0 for none. It matters to prediction and evaluation, which have the original
-            images, see `gc_net.datasets.crops`; not to training, nor to a call on squashed images.
+            images, see `gc_net.data.crops`; not to training, nor to a call on squashed images.
         namer: A `Classifier` for the second look, of an image size of its own; if None, the
             classifier looks twice.
 

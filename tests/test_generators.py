@@ -11,7 +11,7 @@ from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
 from gc_net.generators.networks import NETWORKS
 from gc_net.shapes.base import pixel_grid
-from gc_net.training.generator import mask_iou, measure_generator, rendered_batches
+from gc_net.stages.generator import mask_iou, measure_generator, rendered_batches
 
 SHAPES = list(shapes.SHAPES)
 every_shape = pytest.mark.parametrize("name", SHAPES)

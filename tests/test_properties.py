@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from gc_net import metrics, shapes
 from gc_net.datasets.annotations import read_boxes
-from gc_net.inference import formats
-from gc_net.inference.prediction import ClassScore, Prediction
+from gc_net.prediction import formats
+from gc_net.prediction.prediction import ClassScore, Prediction
 from gc_net.shapes.frame import principal_axes
 
 # The same examples in every run; a failure here is one for everybody.

@@ -15,7 +15,7 @@ from gc_net.saving import load_model, save_model
 from gc_net.training.checkpoint import Checkpoints
 from gc_net.weights import read_weights_npz
 from tests.faults.test_mutated_annotations import mutate_json
-from tests.inference.models import CLASS_NAMES, varied_model
+from tests.prediction.models import CLASS_NAMES, varied_model
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCES = sorted(

@@ -4,7 +4,7 @@ python -m tools.benchmark --what=step --backbones=efficientnet_lite0 --image_siz
 python -m tools.benchmark --what=input --dataset=cub --data_dir=CUB_200_2011
 python -m tools.benchmark --what=predict --images=photos
 
-Flags that are not set have the benchmark's own defaults, see gc_net/benchmarks.
+Flags that are not set have the benchmark's own defaults, see benchmarks/.
 """
 
 import inspect
@@ -12,8 +12,8 @@ import sys
 
 from absl import app, flags
 
+from benchmarks import BENCHMARKS
 from gc_net.backbones import BACKBONES
-from gc_net.benchmarks import BENCHMARKS
 from gc_net.datasets import DATASETS
 from tools import path_flags
 
@@ -49,7 +49,7 @@ WHOLE_NUMBERS = ("image_sizes", "sizes")
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
-    from gc_net import benchmarks
+    import benchmarks
 
     report = benchmarks.get(FLAGS.what)
     settings = {name: FLAGS[name].value for name in SETTINGS if FLAGS[name].present}

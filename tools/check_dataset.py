@@ -31,9 +31,9 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     from gc_net import datasets
-    from gc_net.datasets.base import DataError
+    from gc_net.data.splits import DataError
     from gc_net.datasets.check import check_dataset
-    from gc_net.datasets.report import check_place
+    from gc_net.datasets.check_report import check_place
 
     options = {"data_dir": FLAGS.data_dir, "seed": FLAGS.seed}
     if FLAGS.boxes is not None:

@@ -30,7 +30,7 @@ flags.DEFINE_bool("intervals", False, "Show the 95 % intervals of single runs.")
 def main(argv):
     if len(argv) < 2:
         raise app.UsageError("Give at least one run.")
-    from gc_net.evaluation import compare
+    from gc_net.experiments import compare
 
     try:
         runs = [compare.read_run(path) for path in argv[1:]]

@@ -6,7 +6,7 @@ import sys
 
 from absl import app, flags
 
-from gc_net.training.config import (
+from gc_net.stages.config import (
     ClassifierConfig,
     DataConfig,
     DetectorConfig,
@@ -109,7 +109,7 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
     except ValueError as error:
         raise app.UsageError(str(error)) from None
     with ending_plainly():
-        from gc_net.training.chain import Chain
+        from gc_net.stages.runner import Chain
 
         with Chain(config, options, **shared) as chain:
             model_dir = chain.train(stages)
@@ -124,7 +124,7 @@ def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
 @contextlib.contextmanager
 def ending_plainly():
     """End the process without a traceback where a run fails or is interrupted."""
-    from gc_net.training.run import RunError
+    from gc_net.stages.run_folder import RunError
 
     try:
         yield

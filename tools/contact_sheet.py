@@ -28,7 +28,7 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     from gc_net import datasets
-    from gc_net.datasets.sheet import save_sheet
+    from gc_net.figures.contact_sheet import save_sheet
 
     try:
         dataset = datasets.get(FLAGS.dataset, data_dir=FLAGS.data_dir, seed=FLAGS.seed)

@@ -29,7 +29,7 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     try:
-        from gc_net.serving.run_demo import run_demo
+        from gc_net.serving.demo_server import run_demo
     except ImportError as error:
         message = "The demo needs more packages: in the checkout, pip install '.[demo]'"
         print(f"{error}. {message}", file=sys.stderr)

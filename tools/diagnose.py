@@ -45,8 +45,8 @@ def main(argv):
         raise app.UsageError("--classifiers is for --look.")
     if FLAGS.landscape and FLAGS.look:
         raise app.UsageError("Give --landscape or --look: one reads boxes, the other must not.")
-    from gc_net.evaluation.diagnosis import diagnose
-    from gc_net.evaluation.looks import diagnose_looks
+    from gc_net.evaluation.second_look import diagnose_looks
+    from gc_net.experiments.diagnose import diagnose
 
     if FLAGS.look:
         tell, option = diagnose_looks, {"classifiers": FLAGS.classifiers}

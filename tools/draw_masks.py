@@ -18,11 +18,11 @@ IMAGE_SIZE = flags.DEFINE_integer("image_size", 160, "Side of each mask, in pixe
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
-    from gc_net import figures
-    from gc_net.picture_files import save_picture
+    from gc_net.figures import masks
+    from gc_net.figures.picture_files import save_picture
 
     os.makedirs(OUTPUT.value, exist_ok=True)
-    for name, draw in [("epsilon", figures.epsilon_figure), ("learned", figures.learned_figure)]:
+    for name, draw in [("epsilon", masks.epsilon_figure), ("learned", masks.learned_figure)]:
         path = os.path.join(OUTPUT.value, f"masks_{name}.png")
         save_picture(path, draw(IMAGE_SIZE.value))
         print(path)

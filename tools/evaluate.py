@@ -11,8 +11,8 @@ import sys
 
 from absl import app, flags
 
-from gc_net.evaluation.baselines import BASELINES, DEFAULT
 from gc_net.evaluation.protocols import PROTOCOLS
+from gc_net.methods import BASELINES, DEFAULT
 from tools import data_flags, look_flag, path_flags
 
 FLAGS = flags.FLAGS
@@ -49,7 +49,7 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     from gc_net.evaluation.evaluate import run_evaluation
-    from gc_net.evaluation.writing import evaluation_folder
+    from gc_net.evaluation.files import evaluation_folder
 
     output = FLAGS.output or evaluation_folder(FLAGS.model)
     try:

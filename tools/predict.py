@@ -14,7 +14,7 @@ import sys
 
 from absl import app, flags
 
-from gc_net.inference.formats import FORMATS
+from gc_net.prediction.formats import FORMATS
 from tools import look_flag, path_flags
 
 FLAGS = flags.FLAGS
@@ -55,7 +55,7 @@ def main(argv):
         if FLAGS.format != "label_studio":
             raise app.UsageError("--url_prefix is for --format=label_studio.")
         options["url_prefix"] = FLAGS.url_prefix
-    from gc_net.inference.run import predict_files
+    from gc_net.prediction.predict_files import predict_files
 
     try:
         summary = predict_files(

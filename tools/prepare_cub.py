@@ -26,7 +26,7 @@ def main(argv):
         raise app.UsageError("Give either --data_dir or --archive.")
     if FLAGS.output is not None and FLAGS.archive is None:
         raise app.UsageError("--output goes with --archive.")
-    from gc_net.datasets.base import DataError
+    from gc_net.data.splits import DataError
     from gc_net.datasets.cub_copy import prepare
 
     try:

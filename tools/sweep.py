@@ -12,7 +12,7 @@ variants have in common. Runs that are done are not repeated: the same command g
 from absl import app, flags
 
 from gc_net.evaluation.protocols import PROTOCOLS
-from gc_net.training.config import STAGES
+from gc_net.stages.config import STAGES
 from tools import config_flags
 
 FLAGS = flags.FLAGS
@@ -34,7 +34,7 @@ def main(argv):
         raise app.UsageError("Give either --sweep or --vary.")
     choices = _choices(FLAGS.vary or [])
     with config_flags.ending_plainly():
-        from gc_net.evaluation.sweep import SWEEPS, grid, run_sweep
+        from gc_net.experiments.sweep import SWEEPS, grid, run_sweep
 
         config, options = config_flags.read_stages(*STAGES)
         seeds = None if FLAGS.seeds is None else [int(seed) for seed in FLAGS.seeds]

@@ -13,7 +13,7 @@ moment, the same command goes on where it was, and ends with the same weights.
 
 from absl import app, flags
 
-from gc_net.training.config import STAGES
+from gc_net.stages.config import STAGES
 from tools import config_flags
 
 config_flags.define_stages(*STAGES)

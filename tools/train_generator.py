@@ -9,7 +9,7 @@ goes on where it was.
 
 from absl import app, flags
 
-from gc_net.training.config import GeneratorConfig
+from gc_net.stages.config import GeneratorConfig
 from tools import config_flags, path_flags
 
 config_flags.define(GeneratorConfig)
@@ -21,7 +21,7 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     with config_flags.ending_plainly():
-        from gc_net.training.generator import make_generator
+        from gc_net.stages.generator import make_generator
 
         measured = make_generator(config_flags.read(GeneratorConfig), flags.FLAGS.output)
     for group, values in measured.items():

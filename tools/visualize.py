@@ -10,7 +10,7 @@ import sys
 
 from absl import app, flags
 
-from gc_net.evaluation.visualize import FIGURES
+from gc_net.figures.figure import FIGURES
 from tools import data_flags, path_flags
 
 FLAGS = flags.FLAGS
@@ -46,7 +46,7 @@ def main(argv):
     for name in _UNUSED.get(FLAGS.figure, ()):
         if FLAGS[name].present:
             raise app.UsageError(f"--{name} does nothing for --figure={FLAGS.figure}.")
-    from gc_net.evaluation.visualize import visualize
+    from gc_net.figures.figure import visualize
 
     options = ("split", "count", "columns", "cell", "seed", "captions")
     try:

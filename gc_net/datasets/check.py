@@ -1,7 +1,7 @@
 """Looking through a dataset for what would spoil training or evaluation.
 
 Every image is decoded, every box compared with its image, and files that occur twice are found by
-their contents. The outcome is a `Report` (`gc_net.datasets.report`).
+their contents. The outcome is a `Report` (`gc_net.datasets.check_report`).
 """
 
 import concurrent.futures
@@ -10,9 +10,9 @@ import os
 
 import numpy as np
 
-from gc_net.datasets.base import DataError, ImageError
-from gc_net.datasets.files import SPLIT_NAMES
-from gc_net.datasets.report import Report, SplitReport
+from gc_net.data.splits import DataError, ImageError
+from gc_net.datasets.check_report import Report, SplitReport
+from gc_net.datasets.image_files import SPLIT_NAMES
 from gc_net.progress import track
 
 # Images handed out at once: enough to keep all threads busy, few enough to hold in memory.

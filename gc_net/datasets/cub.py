@@ -16,9 +16,9 @@ import os
 
 import numpy as np
 
-from gc_net.datasets.annotations.record import make_box
-from gc_net.datasets.base import DataError, Dataset
-from gc_net.datasets.files import (
+from gc_net.data.splits import DataError, Dataset
+from gc_net.datasets.annotations.annotation import make_box
+from gc_net.datasets.image_files import (
     check_split_name,
     data_folder,
     file_split,

@@ -18,18 +18,18 @@ import warnings
 
 import numpy as np
 
+from gc_net.data.index import list_images
+from gc_net.data.splits import DataError, Dataset
 from gc_net.datasets.annotations import read_boxes
 from gc_net.datasets.annotations.match import match_images, match_labels
-from gc_net.datasets.base import DataError, Dataset
-from gc_net.datasets.files import (
+from gc_net.datasets.folder_layout import check_classes, find_layout, seeded_test_mask
+from gc_net.datasets.image_files import (
     check_split_name,
     existing_folder,
     file_split,
     join_boxes,
     some,
 )
-from gc_net.datasets.index import list_images
-from gc_net.datasets.layout import check_classes, find_layout, seeded_test_mask
 
 BOX_FILES = (
     "boxes.csv",

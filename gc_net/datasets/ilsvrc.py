@@ -18,16 +18,10 @@ import warnings
 
 import numpy as np
 
-from gc_net.datasets.base import DataError, Dataset
-from gc_net.datasets.files import (
-    check_split_name,
-    data_folder,
-    file_split,
-    join_boxes,
-    some,
-)
+from gc_net.data.index import list_images
+from gc_net.data.splits import DataError, Dataset
 from gc_net.datasets.ilsvrc_lists import read_solution, read_synsets, read_xmls, short_names
-from gc_net.datasets.index import list_images
+from gc_net.datasets.image_files import check_split_name, data_folder, file_split, join_boxes, some
 
 _IMAGES = os.path.join("Data", "CLS-LOC")
 _FOLDER_OF_SPLIT = {"train": "train", "test": "val"}
@@ -39,7 +33,7 @@ class ILSVRC(Dataset):
     """ILSVRC2012: 1,000 classes, 1.28 million training images, several boxes a test image.
 
     The test split is the challenge's validation set, as in all of the literature. Folders are
-    listed when a split is asked for, from an index where there is one (`gc_net.datasets.index`).
+    listed when a split is asked for, from an index where there is one (`gc_net.data.index`).
 
     Args:
         data_dir: The `ILSVRC` folder or the one that holds it.

@@ -5,10 +5,10 @@ import csv
 import os
 from typing import NamedTuple
 
-from gc_net.datasets.annotations.record import make_box
+from gc_net.data.splits import DataError
+from gc_net.datasets.annotations.annotation import make_box
 from gc_net.datasets.annotations.voc import read_file
-from gc_net.datasets.base import DataError
-from gc_net.datasets.files import read_lines, some
+from gc_net.datasets.image_files import read_lines, some
 
 _HEADER = ["ImageId", "PredictionString"]
 

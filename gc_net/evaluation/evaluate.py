@@ -5,21 +5,29 @@ import os
 
 import numpy as np
 
-from gc_net.datasets import transforms
-from gc_net.datasets.base import DataError, Truth
-from gc_net.datasets.cache import ImageCache
-from gc_net.datasets.crops import check_look
-from gc_net.datasets.loading import Unreadable
-from gc_net.evaluation import comparison, looks, passes, protocols, summary, tables, wsoleval
-from gc_net.evaluation.baselines.base import hits_by_level
+from gc_net.data import transforms
+from gc_net.data.cache import ImageCache
+from gc_net.data.crops import check_look
+from gc_net.data.loading import Unreadable
+from gc_net.data.splits import DataError, Truth
+from gc_net.evaluation import (
+    intervals,
+    measure,
+    method_results,
+    protocols,
+    second_look,
+    tables,
+    wsoleval,
+)
 from gc_net.evaluation.checks import check_alike, check_model, check_truth, spread
-from gc_net.evaluation.pictures import image_reader, mask_renderer, mean_color
-from gc_net.evaluation.report import remove_report, write_report
+from gc_net.evaluation.files import evaluation_folder, predictions, write_json
 from gc_net.evaluation.results import Evaluation, read_history
-from gc_net.evaluation.writing import evaluation_folder, predictions, write_json
-from gc_net.training.config import DataConfig
+from gc_net.methods.base import hits_by_level
+from gc_net.report.images import image_reader, mask_renderer, mean_color
+from gc_net.report.report import remove_report, write_report
+from gc_net.stages.config import DataConfig
+from gc_net.stages.run_folder import RunError
 from gc_net.training.data import open_dataset
-from gc_net.training.run import RunError
 
 
 def run_evaluation(
@@ -127,7 +135,7 @@ def recorded_dataset(info, dataset=None, data_dir=None, dataset_options=None, bo
         info: What was saved with the model.
         dataset: Name of a dataset. If it is None or the recorded one, what is not given here is
             taken from the record.
-        data_dir, dataset_options: As in `gc_net.training.config.DataConfig`.
+        data_dir, dataset_options: As in `gc_net.stages.config.DataConfig`.
         boxes: Box file of a folder, instead of one among the options.
     """
     recorded = info.get("config", {}).get("data", {})
@@ -180,7 +188,7 @@ def evaluate(
         model_dir: Folder the model came from, to name it and to find the logs of its training.
         protocol: `"paper"`, `"full"` or `"wsoleval"`, see `gc_net.evaluation.protocols`.
         split: `"test"` or `"train"`.
-        baselines: Names, see `gc_net.evaluation.baselines`. If None, all that this model allows,
+        baselines: Names, see `gc_net.methods`. If None, all that this model allows,
             without downloading anything.
         batch_size: Images a batch.
         ten_crop: Whether the classification errors are of the mean over ten crops, as in the
@@ -228,10 +236,12 @@ def evaluate(
     }
     if check:
         check({**known, "images": data.fingerprint(indices)})
-    methods = comparison.prepared(baselines, model.classifier, dataset, protocol, cache, options)
+    methods = method_results.prepared(
+        baselines, model.classifier, dataset, protocol, cache, options
+    )
     unreadable = Unreadable()
     images = None if cache is None else ImageCache(cache, data, resize_size)
-    found = passes.collect(
+    found = measure.collect(
         model,
         methods,
         data,
@@ -249,7 +259,7 @@ def evaluate(
             f"None of the {len(found['labels']):,} evaluated images of the {split!r} split has a "
             "box to compare with. Give images that have some, or lift the limit."
         )
-    baseline_results = comparison.results(methods, protocol, found)
+    baseline_results = method_results.results(methods, protocol, found)
     return Evaluation(
         model=model_dir,
         dataset=dataset.name,
@@ -308,7 +318,7 @@ def _no_boxes(num_images):
 
 def _own_metrics(protocol, found):
     classes = found.get("ten_crop_classes", found["top_classes"])
-    class_errors = summary.summarized(summary.class_errors(found["labels"], classes))
+    class_errors = intervals.summarized(intervals.class_errors(found["labels"], classes))
     if not found["num_truth_boxes"].any():
         return class_errors
     more = {}
@@ -318,7 +328,7 @@ def _own_metrics(protocol, found):
         more["angle_error"] = found["angle_error"]
     return {
         **class_errors,
-        **summary.method_metrics(
+        **intervals.method_metrics(
             found["labels"],
             found["top_classes"],
             found["iou"],
@@ -343,5 +353,5 @@ def _settings(model, options, look):
         "image_size": options["image_size"],
         "resize_size": options["resize_size"],
         "look": look,
-        "namer_size": looks.namer_size(model, look),
+        "namer_size": second_look.namer_size(model, look),
     }

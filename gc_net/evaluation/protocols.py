@@ -21,7 +21,7 @@ public evaluator of Choe et al. (clovaai/wsolevaluation) makes of the masks as s
 import numpy as np
 
 from gc_net import metrics
-from gc_net.evaluation import heat_maps
+from gc_net.methods import heat_maps
 from gc_net.registry import Registry
 
 
@@ -30,7 +30,7 @@ class Protocol:
 
     Attributes:
         name: Name in the registry.
-        frame: `"crop"` or `"full"`, see `gc_net.datasets.pipeline.evaluation_batches`.
+        frame: `"crop"` or `"full"`, see `gc_net.data.pipeline.evaluation_batches`.
         levels: [T] cuts of a heat map between 0, its lowest value, and 1, its highest.
     """
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gc_net.datasets import transforms
+from gc_net.data import transforms
 from gc_net.training.callbacks.csv_log import read_log
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from gc_net import metrics
 from gc_net.atomic_files import replaced_file
 from gc_net.evaluation import protocols
+from gc_net.evaluation.files import write_text
 from gc_net.evaluation.protocols import Protocol
-from gc_net.evaluation.writing import write_text
 
 RESOLUTION = 224
 # The evaluator tries a thousand cuts, but 8 bits can tell these apart: pixels above 0, 1, …, 254.

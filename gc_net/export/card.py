@@ -3,9 +3,9 @@
 import json
 import os
 
-from gc_net.evaluation.compare import METRICS_FILE
-from gc_net.evaluation.looks import namer_size
-from gc_net.evaluation.writing import evaluation_folder
+from gc_net.evaluation.files import evaluation_folder
+from gc_net.evaluation.second_look import namer_size
+from gc_net.experiments.compare import METRICS_FILE
 from gc_net.version import __version__
 
 CARD_FILE = "model_card.md"

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net.export import preprocessing
-from gc_net.inference.graph import concluded, first_look, second_look
+from gc_net.prediction.graph import concluded, first_look, second_look
 
 _NUM_IMAGES = 4
 

@@ -1,4 +1,4 @@
-"""Decoding and squashing inside a TensorFlow graph, as `gc_net.datasets.images` does outside.
+"""Decoding and squashing inside a TensorFlow graph, as `gc_net.data.decode` does outside.
 
 Resizing is antialiased, within a grey level or two of `transforms.squash`. Files are JPEG or PNG:
 TensorFlow knows no WebP or TIFF, and while it decodes GIF and BMP, those with transparency, a
@@ -8,7 +8,7 @@ palette or an unused fourth byte come out as other pixels than outside.
 import tensorflow as tf
 from keras import ops
 
-from gc_net.datasets import crops
+from gc_net.data import crops
 
 _LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a file are looked for
 _WHITE = 255.0
@@ -25,7 +25,7 @@ def squash(images, size):
 
 
 def close_ups(images, sizes, boxes_rel_xyxy, look, size):
-    """Cut out the regions of the second look, as `gc_net.datasets.crops` does outside.
+    """Cut out the regions of the second look, as `gc_net.data.crops` does outside.
 
     Args:
         images: [B, H, W, 3], or a ragged [B, (H·W), 3] where sizes differ.

@@ -10,7 +10,7 @@ from gc_net.export.parity import compare_saved_model
 from gc_net.export.signatures import ServingModule
 from gc_net.export.versions import new_version
 from gc_net.export.warmup import warmup_requests, write_warmup
-from gc_net.inference.localizer import load, model_folder
+from gc_net.localizer import load, model_folder
 
 CLASS_NAMES_FILE = "class_names.txt"
 

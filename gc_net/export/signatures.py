@@ -3,8 +3,8 @@
 import tensorflow as tf
 
 from gc_net.export import preprocessing
-from gc_net.inference.graph import concluded, first_look, second_look
-from gc_net.inference.prediction import OUTLINE_POINTS
+from gc_net.prediction.graph import concluded, first_look, second_look
+from gc_net.prediction.prediction import OUTLINE_POINTS
 
 
 class ServingModule(tf.Module):
@@ -20,7 +20,7 @@ class ServingModule(tf.Module):
         shapes: string [B], the name of the shape.
         class_ids, class_names, class_probabilities: [B, k], the likeliest classes, best first.
         confidence, object_probability, background_entropy: float32 [B], see
-            `gc_net.inference.graph.localize`.
+            `gc_net.prediction.graph.localize`.
         image_sizes: int32 [B, 2], height and width, to take boxes to pixels with.
 
     Where the model has a second look, close-ups are cut out of the images as they come, so they

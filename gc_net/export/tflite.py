@@ -6,17 +6,17 @@ import os
 import numpy as np
 import tensorflow as tf
 
-from gc_net.datasets.base import DataError, ImageError
-from gc_net.datasets.images import read_image
-from gc_net.datasets.transforms import squash
+from gc_net.data.decode import read_image
+from gc_net.data.splits import DataError, ImageError
+from gc_net.data.transforms import squash
 from gc_net.export.card import CARD_FILE, find_metrics, model_card
 from gc_net.export.parity import largest_differences, random_images
 from gc_net.export.saved_model import CLASS_NAMES_FILE
 from gc_net.export.versions import new_version
-from gc_net.inference.find import find_images
-from gc_net.inference.graph import localize
-from gc_net.inference.localizer import load, model_folder
+from gc_net.localizer import load, model_folder
 from gc_net.metrics import box_iou
+from gc_net.prediction.find_images import find_images
+from gc_net.prediction.graph import localize
 
 _NUM_COMPARED = 32
 

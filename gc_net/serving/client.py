@@ -3,11 +3,11 @@
 import cv2
 import numpy as np
 
-from gc_net.datasets.base import ImageError
-from gc_net.datasets.headers import read_header
-from gc_net.datasets.loading import Unreadable
-from gc_net.inference.prediction import ClassScore, Ellipse, Prediction
-from gc_net.inference.sources import sources_split
+from gc_net.data.headers import read_header
+from gc_net.data.loading import Unreadable
+from gc_net.data.splits import ImageError
+from gc_net.prediction.inputs import sources_split
+from gc_net.prediction.prediction import ClassScore, Ellipse, Prediction
 from gc_net.serving.transports import TRANSPORTS, BadRequest, transport_of
 
 _ATTEMPTS = 3  # for an image that is sound but was refused

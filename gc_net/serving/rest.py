@@ -7,8 +7,8 @@ import json
 import numpy as np
 import tensorflow as tf
 
-from gc_net.datasets.base import ImageError
-from gc_net.datasets.headers import read_header
+from gc_net.data.headers import read_header
+from gc_net.data.splits import ImageError
 
 
 class RequestError(ValueError):

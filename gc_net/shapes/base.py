@@ -186,7 +186,7 @@ class Shape(abc.ABC):
         """Return the coefficients [..., n] of shapes in a window as ones in the squashed image.
 
         Args:
-            window: (top, left, flip) without a flip, see `gc_net.datasets.transforms.Window`; top
+            window: (top, left, flip) without a flip, see `gc_net.data.transforms.Window`; top
                 and left may be [N], of a window for each of N shapes.
             resize_size, image_size: Sides of the squashed image and of the window.
         """

@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from gc_net.atomic_files import remove_partial
-from gc_net.training.run import make_folder, replace_file
+from gc_net.stages.run_folder import make_folder, replace_file
 
 _NAME = re.compile(r"step-(\d+)\.npz")
 _RECORD = "record"

@@ -3,11 +3,11 @@
 import os
 
 from gc_net import datasets
-from gc_net.datasets.base import DataError
-from gc_net.datasets.cache import ImageCache
-from gc_net.datasets.loading import Unreadable
-from gc_net.datasets.pipeline import explained, num_steps, training_batches
-from gc_net.datasets.transforms import default_resize_size
+from gc_net.data.cache import ImageCache
+from gc_net.data.loading import Unreadable
+from gc_net.data.pipeline import explained, num_steps, training_batches
+from gc_net.data.splits import DataError
+from gc_net.data.transforms import default_resize_size
 from gc_net.training.devices import check_batch_size
 
 # Larger caches of decoded images are made only where they are asked for.

@@ -6,7 +6,7 @@ import os
 import keras
 import tensorflow as tf
 
-from gc_net.training.run import RunError
+from gc_net.stages.run_folder import RunError
 
 
 def make_strategy(devices="auto"):

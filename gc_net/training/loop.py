@@ -11,9 +11,9 @@ import os
 import keras
 import numpy as np
 
+from gc_net.stages.run_folder import RunError, writing
 from gc_net.training.checkpoint import Checkpoints
 from gc_net.training.devices import check_agreement, distributed, distributed_step, is_chief
-from gc_net.training.run import RunError, writing
 
 CHECKPOINTS = "checkpoints"
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gc_net.benchmarks import depthwise
+from benchmarks import depthwise
 
 
 @pytest.mark.parametrize("kernel_size", [3, 5])

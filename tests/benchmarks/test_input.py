@@ -2,9 +2,9 @@
 
 import pytest
 
-from gc_net.benchmarks import input as benchmark
-from gc_net.datasets.base import DataError
-from tests.datasets import sources
+from benchmarks import input as benchmark
+from gc_net.data.splits import DataError
+from tests.data import sources
 
 
 def test_every_way_is_measured_on_all_images(tmp_path):

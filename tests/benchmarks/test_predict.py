@@ -4,12 +4,12 @@ import os
 
 import pytest
 
-from gc_net.benchmarks import memory, predict
-from gc_net.benchmarks.images import image_files, write_images
-from gc_net.benchmarks.models import write_untrained_model
-from gc_net.datasets.base import DataError
+from benchmarks import memory, predict
+from benchmarks.images import image_files, write_images
+from benchmarks.models import write_untrained_model
+from gc_net.data.decode import read_image
+from gc_net.data.splits import DataError
 from gc_net.datasets.folder import Folder
-from gc_net.datasets.images import read_image
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_memory_is_looked_at_along_the_way_and_at_the_end(model_dir):
 
 
 def test_generated_images_are_a_dataset_with_boxes(tmp_path, monkeypatch):
-    monkeypatch.setattr("gc_net.benchmarks.images.NUM_DIFFERENT", 20)
+    monkeypatch.setattr("benchmarks.images.NUM_DIFFERENT", 20)
     folder = tmp_path / "images"
     write_images(folder, 45, image_size=64)
     dataset = Folder(folder, test_fraction=0.1)

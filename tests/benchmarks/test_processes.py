@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from gc_net.benchmarks import BENCHMARKS, allocator, size
-from gc_net.benchmarks import help as help_benchmark
-from gc_net.datasets.images import read_image
+from benchmarks import BENCHMARKS, allocator, size
+from benchmarks import help as help_benchmark
+from gc_net.data.decode import read_image
 
 
 def test_every_tool_is_a_program_with_a_help_text():

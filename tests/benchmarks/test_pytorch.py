@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net.benchmarks import pytorch
-from gc_net.benchmarks.models import untrained_model
-from gc_net.benchmarks.step import noise
+from benchmarks import pytorch
+from benchmarks.models import untrained_model
+from benchmarks.step import noise
 from gc_net.weights import assign_weights
 
 torch = pytest.importorskip("torch", reason="needs the extra benchmark")
@@ -22,7 +22,7 @@ def transfer(theirs, ours):
 
 @pytest.mark.parametrize("backbone", ["efficientnet_lite0", "vgg16"])
 def test_both_give_one_loss_and_one_gradient(backbone):
-    from gc_net.benchmarks.torch_step import TorchGCNet
+    from benchmarks.torch_step import TorchGCNet
 
     torch.manual_seed(0)
     theirs = TorchGCNet(backbone, image_size=32, num_classes=7).eval()
@@ -52,7 +52,7 @@ def test_both_give_one_loss_and_one_gradient(backbone):
 
 
 def test_a_step_changes_the_detector_and_nothing_else():
-    from gc_net.benchmarks.torch_step import TorchGCNet, training_step
+    from benchmarks.torch_step import TorchGCNet, training_step
 
     model = TorchGCNet("efficientnet_lite0", image_size=32, num_classes=3)
     before = {name: value.clone() for name, value in model.state_dict().items()}

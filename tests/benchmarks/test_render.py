@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from benchmarks import render
+from benchmarks.rounds import Timings
 from gc_net import shapes
-from gc_net.benchmarks import render
-from gc_net.benchmarks.rounds import Timings
 
 
 def test_every_way_has_a_row_for_every_shape(monkeypatch):

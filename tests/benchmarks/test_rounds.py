@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from gc_net.benchmarks import rounds
+from benchmarks import rounds
 
 
 def test_ways_take_turns_after_each_was_called_once():

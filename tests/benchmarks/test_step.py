@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks import step
+from benchmarks.models import untrained_model
 from gc_net import optimizers
-from gc_net.benchmarks import step
-from gc_net.benchmarks.models import untrained_model
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from gc_net.benchmarks import tflite
-from gc_net.datasets.transforms import squash
-from tests.inference.models import encode, noise
+from benchmarks import tflite
+from gc_net.data.transforms import squash
+from tests.prediction.models import encode, noise
 
 
 @pytest.mark.slow

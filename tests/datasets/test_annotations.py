@@ -2,10 +2,10 @@ import json
 
 import pytest
 
+from gc_net.data.splits import DataError
 from gc_net.datasets.annotations import FORMATS, read_boxes
+from gc_net.datasets.annotations.annotation import Record
 from gc_net.datasets.annotations.match import match_images
-from gc_net.datasets.annotations.record import Record
-from gc_net.datasets.base import DataError
 from tests.datasets.samples import write_text
 
 # One image of 16 × 12 pixels, called a.jpg: all of it, and its pixel in column 2, row 3.

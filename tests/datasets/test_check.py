@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gc_net import datasets
-from gc_net.datasets.base import Split
+from gc_net.data.splits import Split
 from gc_net.datasets.check import check_dataset, find_duplicates, measure
 from gc_net.datasets.folder import Folder
 from tests.datasets.samples import real_data, write_image, write_photos, write_text

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gc_net import datasets
-from gc_net.datasets.base import DataError
+from gc_net.data.splits import DataError
 from gc_net.datasets.creatures import Creatures, anatomy
 from gc_net.datasets.creatures.dataset import main_axis, tight_box
 from gc_net.datasets.creatures.heads import HEADS

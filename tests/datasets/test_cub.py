@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from gc_net import datasets
-from gc_net.datasets.base import DataError
+from gc_net.data.splits import DataError
 from gc_net.datasets.cub import CUB, readable_name
 from tests.datasets.samples import real_data, write_image, write_text
 

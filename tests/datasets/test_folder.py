@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from gc_net import datasets
-from gc_net.datasets.base import DataError
+from gc_net.data.splits import DataError
 from gc_net.datasets.folder import Folder
 from tests.datasets.samples import write_image, write_photos, write_text
 

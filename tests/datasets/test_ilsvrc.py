@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gc_net import datasets
-from gc_net.datasets.base import DataError
+from gc_net.data.splits import DataError
 from gc_net.datasets.ilsvrc import ILSVRC
 from gc_net.datasets.ilsvrc_lists import read_solution, read_synsets, read_xmls, short_names
 from tests.datasets.samples import real_data, write_image, write_text

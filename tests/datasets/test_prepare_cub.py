@@ -8,8 +8,8 @@ import tarfile
 
 import pytest
 
+from gc_net.data.splits import DataError
 from gc_net.datasets import cub_copy
-from gc_net.datasets.base import DataError
 from gc_net.datasets.cub import CUB
 from gc_net.datasets.cub_copy import prepare, unpack, verify_archive, verify_copy
 from tests.datasets.samples import real_data, write_image, write_text

@@ -4,13 +4,13 @@ import numpy as np
 
 import gc_net.shapes
 from gc_net import metrics
-from gc_net.datasets import transforms
+from gc_net.data import transforms
 from gc_net.datasets.creatures import Creatures
-from gc_net.evaluation import protocols, summary
-from gc_net.evaluation.baselines.base import hits_by_level
-from gc_net.evaluation.baselines.constant import Constant
-from gc_net.evaluation.pictures import image_reader
+from gc_net.evaluation import intervals, protocols
 from gc_net.evaluation.results import BaselineResult, Evaluation
+from gc_net.methods.base import hits_by_level
+from gc_net.methods.constant import Constant
+from gc_net.report.images import image_reader
 
 SIZE = 112
 RESIZE = 128
@@ -46,7 +46,7 @@ def fabricated(count=60, shape="rotated_ellipse", seed=0, image_size=SIZE, **cha
     located = protocol.hits(iou)
     baselines = {}
     for score in Constant().scores(protocol, truth_boxes, num_truth, None, None):
-        values = summary.method_metrics(
+        values = intervals.method_metrics(
             labels, top, score.iou, score.hits, protocol.hits(score.iou)
         )
         baselines[score.name] = BaselineResult(score.name, score.title, score.tuned, values)
@@ -77,8 +77,8 @@ def fabricated(count=60, shape="rotated_ellipse", seed=0, image_size=SIZE, **cha
         "unreadable": (),
         "metrics": {
             "num_images": count,
-            **summary.summarized(summary.class_errors(labels, top)),
-            **summary.method_metrics(labels, top, iou, hits_by_level(protocol, iou), located),
+            **intervals.summarized(intervals.class_errors(labels, top)),
+            **intervals.method_metrics(labels, top, iou, hits_by_level(protocol, iou), located),
         },
         "baselines": baselines,
         "history": {"classifier": _classifier_log(rng), "detector": _detector_log(rng)},

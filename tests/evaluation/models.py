@@ -6,7 +6,7 @@ import functools
 import numpy as np
 
 import gc_net
-from gc_net.datasets.base import Dataset, ImageError, Split, Truth
+from gc_net.data.splits import Dataset, ImageError, Split, Truth
 from gc_net.generators.model import ModelGenerator
 
 CLASS_NAMES = ("red", "green", "blue")

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from gc_net.datasets import get, transforms
-from gc_net.datasets.images import read_size
+from gc_net.data import transforms
+from gc_net.data.decode import read_size
+from gc_net.datasets import get
 from gc_net.evaluation import protocols
-from gc_net.evaluation.baselines.constant import Constant
+from gc_net.methods.constant import Constant
 from tests.datasets.samples import real_data
 
 pytestmark = pytest.mark.data

@@ -8,20 +8,15 @@ import keras
 import numpy as np
 import pytest
 
-from gc_net.datasets import transforms
-from gc_net.datasets.base import DataError, ImageError
+from gc_net.data import transforms
+from gc_net.data.splits import DataError, ImageError
 from gc_net.datasets.folder import Folder
-from gc_net.evaluation import passes
-from gc_net.evaluation.evaluate import (
-    evaluate,
-    evaluate_run,
-    recorded_dataset,
-    run_evaluation,
-)
+from gc_net.evaluation import measure
+from gc_net.evaluation.evaluate import evaluate, evaluate_run, recorded_dataset, run_evaluation
 from gc_net.evaluation.results import read_history
 from gc_net.saving import save_model
-from gc_net.training.run import RunError
-from tests.datasets import encoded
+from gc_net.stages.run_folder import RunError
+from tests.data import encoded
 from tests.datasets.samples import write_photos, write_text
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, Masked, set_coefficients, tiny_model
 from tests.evaluation.test_protocols import step_by_step_boxes
@@ -444,7 +439,7 @@ class TestAnEvaluationThatIsThere:
         run_evaluation(model_dir, Blocks(), output, baselines=["constant"])
         before = {path.name: path.read_bytes() for path in output.iterdir()}
         with monkeypatch.context() as patch:
-            patch.setattr(passes, "collect", None)  # refused before the pass
+            patch.setattr(measure, "collect", None)  # refused before the pass
             with pytest.raises(ValueError, match=rf"otherwise: .*{message}.*--output"):
                 run_evaluation(model_dir, output_dir=output, replace=False, **other)
         assert {path.name: path.read_bytes() for path in output.iterdir()} == before

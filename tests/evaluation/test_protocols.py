@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from gc_net import shapes
-from gc_net.evaluation import heat_maps, protocols, wsoleval
+from gc_net.evaluation import protocols, wsoleval
+from gc_net.methods import heat_maps
 
 ONE = np.ones(1, int)
 

@@ -8,9 +8,9 @@ beam = pytest.importorskip("apache_beam", reason="Apache Beam is not installed")
 
 from examples import bulk_beam  # noqa: E402
 from gc_net.export.saved_model import export_saved_model  # noqa: E402
-from gc_net.inference.run import predict_files  # noqa: E402
+from gc_net.prediction.predict_files import predict_files  # noqa: E402
 from gc_net.saving import save_model  # noqa: E402
-from tests.inference.models import CLASS_NAMES, encode, noise, varied_model  # noqa: E402
+from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model  # noqa: E402
 
 NUM_IMAGES = 23
 

@@ -7,9 +7,9 @@ import pytest
 
 from gc_net.classifier import Classifier
 from gc_net.export.card import model_card
-from gc_net.inference.localizer import Localizer, load
+from gc_net.localizer import Localizer, load
 from gc_net.saving import save_model
-from tests.inference.models import CLASS_NAMES, tiny_model
+from tests.prediction.models import CLASS_NAMES, tiny_model
 
 INFO = {
     "config": {"data": {"dataset": "cub", "data_dir": "/home/me/CUB_200_2011"}},

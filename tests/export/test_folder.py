@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gc_net.evaluation.writing import evaluation_folder
+from gc_net.evaluation.files import evaluation_folder
 from gc_net.export.card import find_metrics
 from gc_net.export.folder import export_folder
-from gc_net.inference.localizer import load
+from gc_net.localizer import load
 from gc_net.saving import save_model
-from tests.inference.models import CLASS_NAMES, noise, varied_model
+from tests.prediction.models import CLASS_NAMES, noise, varied_model
 
 INFO = {
     "config": {"data": {"dataset": "cub", "data_dir": "/home/me/CUB_200_2011"}},

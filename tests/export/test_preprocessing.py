@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net.datasets import transforms
-from gc_net.datasets.images import decode_image
+from gc_net.data import transforms
+from gc_net.data.decode import decode_image
 from gc_net.export import preprocessing
-from tests.datasets import encoded
-from tests.inference.models import noise
+from tests.data import encoded
+from tests.prediction.models import noise
 
 
 def encode(image, suffix):

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from gc_net.export import versions, warmup
 from gc_net.export.saved_model import export_saved_model
-from gc_net.inference.localizer import load
+from gc_net.localizer import load
 from gc_net.saving import save_model
-from tests.inference.models import CLASS_NAMES, noise, varied_model
+from tests.prediction.models import CLASS_NAMES, noise, varied_model
 
 
 @pytest.fixture(scope="module")

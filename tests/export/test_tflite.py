@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net.datasets.base import DataError
-from gc_net.datasets.transforms import squash
+from gc_net.data.splits import DataError
+from gc_net.data.transforms import squash
 from gc_net.export.tflite import export_tflite, read_squashed, run
-from gc_net.inference.localizer import load
+from gc_net.localizer import load
 from gc_net.saving import save_model
-from tests.inference.models import CLASS_NAMES, IMAGE_SIZE, noise, varied_model
+from tests.prediction.models import CLASS_NAMES, IMAGE_SIZE, noise, varied_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 

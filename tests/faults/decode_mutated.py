@@ -21,16 +21,16 @@ import numpy as np
 import tensorflow as tf
 import werkzeug.test
 
-from gc_net.datasets.base import ImageError
-from gc_net.datasets.images import decode_with_size, read_size
-from gc_net.datasets.loading import Unreadable
-from gc_net.datasets.transforms import squash
+from gc_net.data.decode import decode_with_size, read_size
+from gc_net.data.loading import Unreadable
+from gc_net.data.splits import ImageError
+from gc_net.data.transforms import squash
 from gc_net.export.signatures import ServingModule
-from gc_net.inference.localizer import Localizer
+from gc_net.localizer import Localizer
 from gc_net.serving.demo import DemoApp
 from gc_net.serving.rest import RestModel
 from tests.faults.mutator import FILES, mutated
-from tests.inference.models import CLASS_NAMES, varied_model
+from tests.prediction.models import CLASS_NAMES, varied_model
 
 MAX_PIXELS = 50_000_000  # the demo's default
 BATCH = 16

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from tests.datasets import encoded
+from tests.data import encoded
 
 _PICTURE, _PHOTO = encoded.picture(), encoded.photo(96, 128)
 _ALPHA = np.dstack([_PHOTO, _PHOTO[..., 0]])

@@ -6,8 +6,8 @@ import time
 
 import numpy as np
 
+from gc_net.stages.runner import train
 from gc_net.training.callbacks.csv_log import read_log
-from gc_net.training.chain import train
 from gc_net.training.checkpoint import Checkpoints
 from tests.training.samples import assert_same_weights, small_config, small_options
 

@@ -5,18 +5,18 @@ import codecs
 import numpy as np
 import pytest
 
-from gc_net.datasets.base import DataError, ImageError
-from gc_net.datasets.cache import ImageCache
+from gc_net.data.cache import ImageCache
+from gc_net.data.splits import DataError, ImageError
 from gc_net.datasets.cub import CUB
-from gc_net.datasets.files import file_split
 from gc_net.datasets.folder import Folder
-from gc_net.inference.find import find_images
-from gc_net.inference.log import PredictionLog
+from gc_net.datasets.image_files import file_split
+from gc_net.prediction.find_images import find_images
+from gc_net.prediction.log import PredictionLog
 from gc_net.saving import load_model, save_model
-from gc_net.training import run
-from tests.datasets.encoded import encode, picture
+from gc_net.stages import run_folder
+from tests.data.encoded import encode, picture
 from tests.faults.disks import without_rights
-from tests.inference.models import CLASS_NAMES, varied_model
+from tests.prediction.models import CLASS_NAMES, varied_model
 
 
 @pytest.fixture
@@ -72,8 +72,8 @@ def test_an_unwritable_work_dir_is_an_error_that_says_what_to_do(folder):
     message = "cannot be written: Permission denied.*--work_dir"
     with (
         without_rights(),
-        pytest.raises(run.RunError, match=message),
-        run.locked(str(folder / "run")),
+        pytest.raises(run_folder.RunError, match=message),
+        run_folder.locked(str(folder / "run")),
     ):
         pass
 

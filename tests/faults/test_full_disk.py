@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from gc_net.export.saved_model import export_saved_model
-from gc_net.inference import formats
-from gc_net.inference.prediction import ClassScore, Prediction
-from gc_net.inference.run import predict_files
+from gc_net.prediction import formats
+from gc_net.prediction.predict_files import predict_files
+from gc_net.prediction.prediction import ClassScore, Prediction
 from gc_net.saving import load_model, save_model
-from gc_net.training.chain import train
+from gc_net.stages.run_folder import RunError
+from gc_net.stages.runner import train
 from gc_net.training.checkpoint import Checkpoints
-from gc_net.training.run import RunError
 from tests.faults import LONG, amount
 from tests.faults.disks import small_disk
-from tests.inference.models import CLASS_NAMES, encode, noise, varied_model
+from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
 from tests.training.samples import assert_same_weights, small_config, small_options
 
 KINDS = pytest.mark.parametrize("kind", ["tmpfs", "limit"])

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from gc_net.training import run
-from gc_net.training.chain import STAGES
+from gc_net.stages import run_folder
+from gc_net.stages.runner import STAGES
 from tests.faults import LONG, amount
 from tests.faults.trainer import started
 from tests.training.samples import assert_same_weights
@@ -35,8 +35,8 @@ def killed(work_dir, rng):
     if moment == "around a checkpoint":
         until_it_writes(process, work_dir)
         if process.is_alive():
-            with pytest.raises(run.RunError, match="in use by another run"):
-                run.locked(str(work_dir)).__enter__()
+            with pytest.raises(run_folder.RunError, match="in use by another run"):
+                run_folder.locked(str(work_dir)).__enter__()
         time.sleep(rng.uniform(0, 0.2))
     else:
         process.join(rng.uniform(0, 12))

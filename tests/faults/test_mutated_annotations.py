@@ -13,12 +13,12 @@ import warnings
 import numpy as np
 import pytest
 
+from gc_net.data.splits import DataError, ImageError
 from gc_net.datasets.annotations import read_boxes
 from gc_net.datasets.annotations.match import match_images, match_labels
-from gc_net.datasets.base import DataError, ImageError
 from gc_net.datasets.cub import CUB
-from gc_net.datasets.files import join_boxes
 from gc_net.datasets.ilsvrc import ILSVRC
+from gc_net.datasets.image_files import join_boxes
 from tests.datasets import test_annotations, test_cub, test_ilsvrc
 from tests.datasets.samples import write_image, write_text
 from tests.faults import amount

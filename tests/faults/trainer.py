@@ -5,7 +5,7 @@ What makes a process slow to start is importing; fifty kills would take minutes 
 
 import multiprocessing
 
-from gc_net.training.chain import STAGES, train
+from gc_net.stages.runner import STAGES, train
 from tests.training.samples import small_config, small_options
 
 _context = multiprocessing.get_context("forkserver")

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net.datasets.images import decode_image
-from gc_net.datasets.loading import Unreadable
+from gc_net.data.decode import decode_image
+from gc_net.data.loading import Unreadable
 from gc_net.export import preprocessing
 from gc_net.export.saved_model import export_saved_model
-from gc_net.inference.localizer import load
+from gc_net.localizer import load
 from gc_net.saving import save_model
 from gc_net.serving import Client, ServerError
 from gc_net.serving.transports import BadRequest
-from tests.datasets import encoded
-from tests.inference.models import CLASS_NAMES, encode, noise, varied_model
+from tests.data import encoded
+from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import grpc_server, rest_server
 
 SERVERS = {"grpc": grpc_server, "rest": rest_server}

@@ -10,11 +10,11 @@ import pytest
 import requests
 import werkzeug.test
 
-from gc_net.inference.localizer import load
+from gc_net.localizer import load
 from gc_net.saving import save_model
 from gc_net.serving import Client
-from gc_net.serving.run_demo import make_app, make_server
-from tests.inference.models import CLASS_NAMES, encode, noise, varied_model
+from gc_net.serving.demo_server import make_app, make_server
+from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import running
 
 PREDICT = "/v1/models/birds:predict"

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net.datasets.images import decode_image
+from gc_net.data.decode import decode_image
 from gc_net.export import preprocessing
 from gc_net.saving import save_model
-from gc_net.serving.run_demo import make_app
+from gc_net.serving.demo_server import make_app
 from tests.browser import TAB
-from tests.datasets import encoded
-from tests.inference.models import always_say, encode, noise, tiny_model
+from tests.data import encoded
+from tests.prediction.models import always_say, encode, noise, tiny_model
 from tests.serving.servers import running
 
 # No slash, so that it can be the name of a file.

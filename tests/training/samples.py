@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 
-from gc_net.training.config import (
+from gc_net.stages.config import (
     ClassifierConfig,
     DataConfig,
     DetectorConfig,

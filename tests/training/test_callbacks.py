@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import gc_net
-from gc_net import drawing
+from gc_net.figures import drawing
 from gc_net.generators.model import ModelGenerator
 from gc_net.training.callbacks import CsvLog, ImageSummaries, ProgressBar, Scalars, read_log
 

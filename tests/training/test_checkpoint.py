@@ -8,10 +8,10 @@ import signal
 import numpy as np
 import pytest
 
-from gc_net.training import run
+from gc_net.stages import run_folder
+from gc_net.stages.config import TrainConfig
+from gc_net.stages.run_folder import RunError
 from gc_net.training.checkpoint import Checkpoints
-from gc_net.training.config import TrainConfig
-from gc_net.training.run import RunError
 
 ARRAYS = {"0000:kernel": np.arange(12, dtype=np.float32).reshape(3, 4), "0001:seed": np.uint32([7])}
 
@@ -121,7 +121,7 @@ def test_a_full_disk_is_reported_and_leaves_the_last_checkpoint(checkpoints, mon
 def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     message = r"cannot be written: Not a directory.*--work_dir"
-    with pytest.raises(RunError, match=message), run.locked(str(tmp_path / "file" / "run")):
+    with pytest.raises(RunError, match=message), run_folder.locked(str(tmp_path / "file" / "run")):
         pass
 
 
@@ -129,16 +129,18 @@ def test_a_folder_that_cannot_be_made_is_reported(tmp_path):
 def test_an_unwritable_folder_is_reported(tmp_path):
     tmp_path.chmod(0o500)
     message = "cannot be written: Permission denied"
-    with pytest.raises(RunError, match=message), run.locked(str(tmp_path / "run")):
+    with pytest.raises(RunError, match=message), run_folder.locked(str(tmp_path / "run")):
         pass
 
 
 def test_other_settings_are_refused_and_all_that_differ_are_listed(tmp_path):
     folder = str(tmp_path)
-    run.check_config(folder, {"seed": 1, "detector": {"alpha": None, "shape": "rectangle"}})
-    run.check_config(folder, {"seed": 1, "detector": {"alpha": None, "shape": "rectangle"}})
+    run_folder.check_config(folder, {"seed": 1, "detector": {"alpha": None, "shape": "rectangle"}})
+    run_folder.check_config(folder, {"seed": 1, "detector": {"alpha": None, "shape": "rectangle"}})
     with pytest.raises(RunError) as caught:
-        run.check_config(folder, {"seed": 2, "detector": {"alpha": 4.0, "shape": "rectangle"}})
+        run_folder.check_config(
+            folder, {"seed": 2, "detector": {"alpha": 4.0, "shape": "rectangle"}}
+        )
     message = str(caught.value)
     assert "seed: 1 there, 2 now" in message
     assert "detector.alpha: None there, 4.0 now" in message
@@ -146,11 +148,11 @@ def test_other_settings_are_refused_and_all_that_differ_are_listed(tmp_path):
 
 
 def test_what_is_no_known_setting_counts_as_a_difference_when_new_or_gone(tmp_path):
-    run.check_config(str(tmp_path), {"a": 1})
+    run_folder.check_config(str(tmp_path), {"a": 1})
     with pytest.raises(RunError, match="b: None there, 2 now"):
-        run.check_config(str(tmp_path), {"a": 1, "b": 2})
+        run_folder.check_config(str(tmp_path), {"a": 1, "b": 2})
     with pytest.raises(RunError, match="a: 1 there, None now"):
-        run.check_config(str(tmp_path), {})
+        run_folder.check_config(str(tmp_path), {})
 
 
 @pytest.mark.parametrize("write", [True, False])
@@ -161,12 +163,12 @@ def test_a_setting_that_a_later_version_added_has_its_default_in_older_records(
     older = TrainConfig(seed=3).to_dict()
     del older["warmup"]["upright"], older["detector"]["learning_rate"]
     folder, newer = str(tmp_path), TrainConfig(seed=3).to_dict()
-    run.check_config(folder, around(older))
-    run.check_config(folder, around(newer), write=write)
+    run_folder.check_config(folder, around(older))
+    run_folder.check_config(folder, around(newer), write=write)
     newer["warmup"]["upright"] = True
     newer["detector"]["learning_rate"] = 0.5
     with pytest.raises(RunError) as caught:
-        run.check_config(folder, around(newer), write=write)
+        run_folder.check_config(folder, around(newer), write=write)
     assert "warmup.upright: False there, True now" in str(caught.value)
     assert "detector.learning_rate: 0.0001 there, 0.5 now" in str(caught.value)
 
@@ -175,48 +177,48 @@ def test_a_setting_that_a_later_version_added_has_its_default_in_older_records(
 def test_a_section_that_a_later_version_added_has_its_defaults_in_older_records(tmp_path, write):
     older, newer = TrainConfig().to_dict(), TrainConfig().to_dict()
     del older["namer"]
-    run.check_config(str(tmp_path), older)
-    run.check_config(str(tmp_path), newer, write=write)
+    run_folder.check_config(str(tmp_path), older)
+    run_folder.check_config(str(tmp_path), newer, write=write)
     newer["namer"]["epochs"] = 3
     with pytest.raises(RunError, match=r"namer\.epochs: 0 there, 3 now"):
-        run.check_config(str(tmp_path), newer, write=write)
+        run_folder.check_config(str(tmp_path), newer, write=write)
 
 
 def test_a_part_of_a_section_is_not_filled_up(tmp_path):
     """The warm-up's record holds but a few of the detector's settings."""
-    run.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})
-    run.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})
+    run_folder.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})
+    run_folder.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})
 
 
 def test_a_setting_that_a_later_version_dropped_counts_as_a_difference(tmp_path):
     config = TrainConfig().to_dict()
     older = {**config, "warmup": {**config["warmup"], "dropped": 2}}
-    run.check_config(str(tmp_path), older)
+    run_folder.check_config(str(tmp_path), older)
     with pytest.raises(RunError, match=r"warmup\.dropped: 2 there, None now"):
-        run.check_config(str(tmp_path), config)
+        run_folder.check_config(str(tmp_path), config)
 
 
 def test_the_data_folder_may_be_written_in_another_way(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     photos = tmp_path / "photos"
-    run.check_config(str(tmp_path), {"data": {"data_dir": str(photos)}})
+    run_folder.check_config(str(tmp_path), {"data": {"data_dir": str(photos)}})
     for same in (f"{photos}/", "~/photos", os.path.relpath(photos)):
-        run.check_config(str(tmp_path), {"data": {"data_dir": same}})
+        run_folder.check_config(str(tmp_path), {"data": {"data_dir": same}})
     for other in (None, str(tmp_path)):
         with pytest.raises(RunError, match=r"data\.data_dir: .*photos' there"):
-            run.check_config(str(tmp_path), {"data": {"data_dir": other}})
+            run_folder.check_config(str(tmp_path), {"data": {"data_dir": other}})
 
 
 def test_the_record_tells_versions_and_command(tmp_path):
-    run.check_config(str(tmp_path), {"a": 1})
-    record = run.read_json(str(tmp_path / "config.json"))
+    run_folder.check_config(str(tmp_path), {"a": 1})
+    record = run_folder.read_json(str(tmp_path / "config.json"))
     assert record["config"] == {"a": 1}
     assert {"tensorflow", "keras", "numpy"} <= record["environment"]["packages"].keys()
     assert record["environment"].keys() >= {"gc_net", "git_revision", "python", "command"}
 
 
 def hold(work_dir, ready):
-    with run.locked(work_dir):
+    with run_folder.locked(work_dir):
         ready.set()
         signal.pause()
 
@@ -228,9 +230,9 @@ def test_a_run_keeps_others_out_until_its_process_is_gone(tmp_path):
     holder.start()
     assert ready.wait(30)
     message = f"in use by another run \\(process {holder.pid}\\)"
-    with pytest.raises(RunError, match=message), run.locked(str(tmp_path)):
+    with pytest.raises(RunError, match=message), run_folder.locked(str(tmp_path)):
         pass
     os.kill(holder.pid, signal.SIGKILL)
     holder.join(30)
-    with run.locked(str(tmp_path)):
+    with run_folder.locked(str(tmp_path)):
         assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"

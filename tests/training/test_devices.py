@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net.training import chain as chains
+from gc_net.stages import runner as chains
+from gc_net.stages.run_folder import RunError
 from gc_net.training import devices, loop
 from gc_net.training.callbacks import read_log
-from gc_net.training.run import RunError
 from tests.training.samples import (
     FLAGS,
     ROOT,

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from gc_net.classifier import Classifier
+from gc_net.data.pipeline import training_batches
 from gc_net.datasets.creatures import Creatures
-from gc_net.datasets.pipeline import training_batches
 from gc_net.training.folds import FoldClassifiers, assign_folds, fold_batches
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import gc_net
 from gc_net.generators.model import ModelGenerator
-from gc_net.training import config
+from gc_net.stages import config
 from gc_net.training.callbacks import HealthCheck
-from gc_net.training.course import Course, Setup
-from gc_net.training.symptoms import SYMPTOMS, diagnose
+from gc_net.training.health_rules import SYMPTOMS, diagnose
+from gc_net.training.history import Course, Setup
 
 SETUP = Setup(num_classes=200, alpha=2.5, beta=1.0, gamma=1.0, learning_rate=1e-4, head="native")
 # An epoch of a detector that does well on 200 classes.

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gc_net.stages.run_folder import RunError
 from gc_net.training import loop
 from gc_net.training.callbacks import CsvLog, read_log
-from gc_net.training.run import RunError
 
 STEPS, EPOCHS = 4, 3
 

@@ -6,7 +6,7 @@ a line below.
 
 import os
 
-from gc_net.datasets.base import DataError
+from gc_net.data.splits import DataError
 from gc_net.registry import Registry
 
 FORMATS = Registry(

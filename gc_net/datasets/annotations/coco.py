@@ -5,8 +5,8 @@ Crowd annotations (`iscrowd` = 1) outline many objects at once and are left out.
 
 import json
 
-from gc_net.datasets.annotations.record import Record, make_box
-from gc_net.datasets.base import DataError
+from gc_net.data.splits import DataError
+from gc_net.datasets.annotations.annotation import Record, make_box
 
 
 def read(path):

@@ -10,8 +10,8 @@ import unicodedata
 
 import numpy as np
 
-from gc_net.datasets.base import DataError
-from gc_net.datasets.files import some
+from gc_net.data.splits import DataError
+from gc_net.datasets.image_files import some
 
 
 def match_images(records, files, root):

@@ -7,8 +7,8 @@ them, are understood too.
 
 import csv
 
-from gc_net.datasets.annotations.record import Record, make_box
-from gc_net.datasets.base import DataError
+from gc_net.data.splits import DataError
+from gc_net.datasets.annotations.annotation import Record, make_box
 
 _ALIASES = {"filename": "path", "file": "path", "image": "path", "class": "label"}
 _REQUIRED = ("path", "xmin", "ymin", "xmax", "ymax")

@@ -9,8 +9,8 @@ all are taken as edges counted from 0, unchanged.
 import os
 from xml.etree import ElementTree
 
-from gc_net.datasets.annotations.record import Record, make_box, make_corners
-from gc_net.datasets.base import DataError
+from gc_net.data.splits import DataError
+from gc_net.datasets.annotations.annotation import Record, make_box, make_corners
 
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 

@@ -6,11 +6,11 @@ import operator
 import cv2
 import numpy as np
 
-from gc_net.datasets.base import DataError, Dataset, Split, Truth
+from gc_net.data.splits import DataError, Dataset, Split, Truth
 from gc_net.datasets.creatures.anatomy import grow
 from gc_net.datasets.creatures.heads import HEADS
+from gc_net.datasets.creatures.placement import View
 from gc_net.datasets.creatures.scenes import paint_scene
-from gc_net.datasets.creatures.view import View
 
 _SPLITS = ("train", "test")
 _MIN_IMAGE_SIZE = 32

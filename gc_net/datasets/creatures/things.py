@@ -6,11 +6,7 @@ image's longer side.
 
 import numpy as np
 
-from gc_net.datasets.creatures.canvas import (
-    CIRCLE,
-    plane,
-    tint,
-)
+from gc_net.datasets.creatures.canvas import CIRCLE, plane, tint
 from gc_net.datasets.creatures.heads import HEADS
 
 _CLASS_COLOURS = np.array([head.colour for head in HEADS.values()], np.float64)

@@ -5,8 +5,8 @@ import math
 
 import keras
 
-from gc_net.training.course import Course, Setup
-from gc_net.training.symptoms import Finding, diagnose
+from gc_net.training.health_rules import Finding, diagnose
+from gc_net.training.history import Course, Setup
 
 # A mode counts as over when it has not been seen for this many epochs: a value that swings about
 # its threshold is one warning, not ten.
@@ -31,7 +31,7 @@ class Episode:
 
 
 class HealthCheck(keras.callbacks.Callback):
-    """Recognise each failure mode of `gc_net.training.symptoms` from the logs of the epochs.
+    """Recognise each failure mode of `gc_net.training.health_rules` from the logs of the epochs.
 
     Each mode is reported once until it is over, and all of them in a summary at the end.
 

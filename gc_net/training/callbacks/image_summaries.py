@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from gc_net import drawing
+from gc_net.figures import drawing
 
 
 class Scalars(keras.callbacks.Callback):

@@ -1,0 +1,29 @@
+"""Measurements that can be repeated; `tools.benchmark` prints them.
+
+A benchmark is one file with a function `report(**settings)` that yields Markdown, block by block,
+as results come in. Its keyword arguments are its settings, and the flags of the tool set them.
+"""
+
+from gc_net.registry import Registry
+
+BENCHMARKS = Registry(
+    "benchmark",
+    {
+        "step": "benchmarks.step:report",
+        "pytorch": "benchmarks.pytorch:report",
+        "depthwise": "benchmarks.depthwise:report",
+        "allocator": "benchmarks.allocator:report",
+        "render": "benchmarks.render:report",
+        "input": "benchmarks.input:report",
+        "predict": "benchmarks.predict:report",
+        "memory": "benchmarks.memory:report",
+        "tflite": "benchmarks.tflite:report",
+        "size": "benchmarks.size:report",
+        "help": "benchmarks.help:report",
+    },
+)
+
+
+def get(name):
+    """Return the `report` function of the benchmark called `name`."""
+    return BENCHMARKS.get(name)

@@ -1,0 +1,173 @@
+"""Images a second from files to a COCO file, beside the model's own forward pass alone."""
+
+import contextlib
+import itertools
+import os
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.images import image_files
+from benchmarks.models import write_untrained_model
+from benchmarks.rounds import conditions, in_turn, table
+from gc_net.data.decode import decode_with_size, read_bytes
+from gc_net.data.splits import DataError
+from gc_net.data.transforms import squash
+from gc_net.localizer import load
+from gc_net.prediction import formats
+from gc_net.prediction.log import PredictionLog
+from gc_net.prediction.predict_files import predict_files
+
+FORWARD, FILES = "forward pass alone", "files to COCO"
+READ, DECODE, SQUASH = "read", "decode", "squash"
+DETECTOR, CLASSIFIER = "detector", "classifier"
+PREDICTIONS, LOG, COCO = "predictions in pixels", "log", "COCO file"
+PARTS = (READ, DECODE, SQUASH, DETECTOR, CLASSIFIER, PREDICTIONS, LOG, COCO)
+
+
+def report(
+    *,
+    model=None,
+    backbone="efficientnet_lite0",
+    image_size=128,
+    images=None,
+    num_images=128,
+    batch_size=32,
+    rounds=3,
+    seed=0,
+):
+    """Measure the whole way, and where its time goes.
+
+    Args:
+        model: Folder of a model; an untrained one is made if None.
+        backbone, image_size: Of an untrained model.
+        images: See `find_images`; creatures of 256 pixels are drawn if None.
+        num_images: How many images to use.
+        batch_size: Images a batch.
+        rounds: How often each has its turn; other work on a machine comes and goes.
+        seed: Of drawn images.
+    """
+    yield (
+        f"{conditions()}, {num_images} images, batches of {batch_size}, seed {seed}, "
+        f"medians of {rounds} rounds"
+    )
+    with (
+        model_folder(model, backbone, image_size) as folder,
+        image_files(images, num_images, seed=seed) as (root, files),
+    ):
+        rows = []
+        for confidence in (False, True):
+            timings = measure_speed(
+                folder, root, files, confidence=confidence, batch_size=batch_size, rounds=rounds
+            )
+            rows.append(
+                [
+                    "yes" if confidence else "no",
+                    *(f"{len(files) / timings.seconds(way):.1f}" for way in (FORWARD, FILES)),
+                    f"{timings.ratio(FILES, FORWARD):.2f}×",
+                    f"{timings.processor_ratio(FILES, FORWARD):.2f}×",
+                ]
+            )
+        header = ["confidence", f"{FORWARD}, images/s", f"{FILES}, images/s", "time", "processor"]
+        yield table(header, rows)
+        timings = measure_parts(folder, root, files, batch_size=batch_size, rounds=rounds)
+        milliseconds = [1000 * timings.processor_seconds(part) / len(files) for part in PARTS]
+        rows = [
+            [part, f"{time:.2f}", f"{100 * time / sum(milliseconds):.1f} %"]
+            for part, time in zip(PARTS, milliseconds, strict=True)
+        ]
+        yield table(["part, without confidence", "processor ms an image", "share"], rows)
+
+
+@contextlib.contextmanager
+def model_folder(model, backbone, image_size):
+    """Give the folder of a model: `model`, or an untrained one for the block."""
+    if model is not None:
+        yield model
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        write_untrained_model(scratch, backbone, image_size)
+        yield scratch
+
+
+def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3):
+    """Return the `Timings` of the forward pass and of the whole way, on as many images."""
+    localizer = load(model_dir)
+    size = localizer.resize_size
+    batch = np.random.default_rng(0).integers(0, 256, (batch_size, size, size, 3), np.uint8)
+    batch, sizes = tf.constant(batch), np.full((batch_size, 2), size)
+
+    def forward():
+        for first in range(0, len(files), batch_size):
+            count = min(batch_size, len(files) - first)
+            localizer.forward(batch[:count], sizes[:count], confidence=confidence)
+
+    with tempfile.TemporaryDirectory() as scratch:
+        listing = os.path.join(scratch, "images.txt")
+        with open(listing, "w", encoding="utf-8") as file:
+            file.writelines(f"{os.path.join(root, name)}\n" for name in files)
+        outputs = (os.path.join(scratch, str(number)) for number in itertools.count())
+
+        def whole():
+            summary = predict_files(
+                model_dir,
+                listing,
+                next(outputs),
+                batch_size=batch_size,
+                confidence=confidence,
+                localizer=localizer,
+            )
+            if summary.unreadable:
+                raise DataError(f"Images cannot be read: {summary.text()}")
+
+        return in_turn({FORWARD: forward, FILES: whole}, rounds)
+
+
+def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
+    """Return the `Timings` of each part of the way alone, for all files, one after the other."""
+    localizer = load(model_dir)
+    size, model = localizer.resize_size, localizer.model
+    paths = [os.path.join(root, file) for file in files]
+    encoded = [read_bytes(path) for path in paths]
+    decoded = [decode_with_size(data, size) for data in encoded]
+    squashed = np.stack([squash(image, size) for image, _ in decoded])
+    sizes = np.array([size for _, size in decoded])
+    batches = [
+        tf.constant(squashed[first:][:batch_size]) for first in range(0, len(files), batch_size)
+    ]
+    outputs = localizer.forward(
+        tf.constant(squashed[:batch_size]), sizes[:batch_size], confidence=False
+    )
+    repeats = -(-len(files) // len(outputs["boxes"]))
+    outputs = {
+        name: np.concatenate([value] * repeats)[: len(files)] for name, value in outputs.items()
+    }
+    results = list(zip(files, localizer.predictions(outputs, sizes), strict=True))
+    label_format = formats.get("coco")
+
+    def network(function):
+        traced = tf.function(lambda images: function(tf.cast(images, tf.float32), training=False))
+        return lambda: [traced(batch).numpy() for batch in batches]
+
+    with tempfile.TemporaryDirectory() as scratch:
+        numbers = itertools.count()
+
+        def log():
+            with PredictionLog(os.path.join(scratch, str(next(numbers))), {}) as log:
+                for result in results:
+                    log.append(*result)
+
+        return in_turn(
+            {
+                READ: lambda: [read_bytes(path) for path in paths],
+                DECODE: lambda: [decode_with_size(data, size) for data in encoded],
+                SQUASH: lambda: [squash(image, size) for image, _ in decoded],
+                DETECTOR: network(model.detector),
+                CLASSIFIER: network(model.classifier),
+                PREDICTIONS: lambda: localizer.predictions(outputs, sizes),
+                LOG: log,
+                COCO: lambda: label_format.write(scratch, results, localizer.class_names),
+            },
+            rounds,
+        )

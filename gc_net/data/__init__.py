@@ -1,0 +1,1 @@
+"""From image files to batches: decoding, caching, windows and tf.data pipelines."""

@@ -1,0 +1,255 @@
+"""Decoded, squashed images on disk, so that later epochs decode nothing.
+
+A cache is a folder of three files: `images.bin` holds one square per image, `records.bin` says
+which squares are filled, and `meta.json` names what they were made from. It fills as images
+are first read and may be used by several processes at once.
+
+A square counts as filled only if its record's checksum fits its pixels, so a run killed between
+or within two writes, or a machine that lost power, leaves squares to be decoded again and never
+a torn picture. Records also hold size and time of the source file: an edited file is read again.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+import zlib
+
+import numpy as np
+
+from gc_net.data.decode import DECODER_VERSION
+from gc_net.data.splits import DataError, ImageError
+from gc_net.data.transforms import SQUASH_VERSION
+
+_FORMAT = 1
+_RECORD = np.dtype(
+    [
+        ("checksum", "<u4"),
+        ("height", "<u4"),  # of the original image; 0 while the square is not filled
+        ("width", "<u4"),
+        ("unused", "<u4"),
+        ("file_size", "<i8"),
+        ("file_time", "<i8"),
+    ]
+)
+_log = logging.getLogger("gc_net")
+
+
+class ImageCache:
+    """Squashed images of one split, by index.
+
+    Args:
+        folder: Where caches are kept; each split, size and decoder gets a folder of its own in it.
+        split: The `Split` whose images it holds.
+        resize_size: Side the images are squashed to.
+
+    Raises:
+        DataError: If nothing can be written to `folder`.
+
+    Example:
+        cache = ImageCache("~/.cache/gc_net", split, resize_size=256)
+        for epoch in range(epochs):
+            training_batches(split, image_size=224, batch_size=32, epoch=epoch, cache=cache)
+    """
+
+    def __init__(self, folder, split, resize_size):
+        self.split = split
+        self.resize_size = resize_size
+        self._square_bytes = resize_size * resize_size * 3
+        self._lock = threading.Lock()
+        self._verified = np.zeros(len(split), bool)
+        self._warned = False
+        key = _key(split, resize_size)
+        name = f"{split.name}-{resize_size}px-{_digest(key)[:16]}"
+        self.path = os.path.join(os.path.abspath(os.path.expanduser(folder)), name)
+        try:
+            self._open(key)
+        except OSError as error:
+            raise DataError(
+                f"The image cache cannot be written: {error}. Choose another folder than {folder}, "
+                "or train without a cache."
+            ) from error
+
+    def get(self, index):
+        """Return the squashed image [R, R, 3] and its original (height, width), or None."""
+        record = self._records[index]
+        size = (int(record["height"]), int(record["width"]))
+        if size[0] == 0:
+            return None
+        image = self._images[index]
+        if not self._verified[index]:
+            if (record["file_size"], record["file_time"]) != self._stamp(index):
+                return None
+            if record["checksum"] != _checksum(image, record):
+                self._warn(f"holds damaged images, {self.split.file(index)} first; they are redone")
+                return None
+            self._verified[index] = True
+        return image, size
+
+    def put(self, index, image, size):
+        """Store a squashed image and the (height, width) of its original.
+
+        A full disk is no error: what fits is kept, with one warning.
+        """
+        images_file = self._images_file  # another thread may find the disk full meanwhile
+        if images_file is None:
+            return
+        record = np.zeros((), _RECORD)
+        record["height"], record["width"] = size
+        record["file_size"], record["file_time"] = self._stamp(index)
+        image = np.ascontiguousarray(image)
+        record["checksum"] = _checksum(image, record)
+        try:
+            _write(images_file, image, index * self._square_bytes)
+            _write(self._records_file, record, index * _RECORD.itemsize)
+        except OSError as error:
+            # Not through the memory map: a full disk would end the process there.
+            self._images_file = None
+            self._warn(f"is no longer written: {error}; what it holds so far is still used")
+        else:
+            self._verified[index] = True
+
+    def fits(self, split, resize_size):
+        """Return whether these are the images of `split`, squashed to `resize_size`."""
+        same = self.split is split or np.array_equal(self.split.files, split.files)
+        return same and self.resize_size == resize_size
+
+    def filled(self):
+        """Return how many images have been stored."""
+        return int(np.count_nonzero(self._records["height"]))
+
+    def _stamp(self, index):
+        """Size and time of the source file; zeros for an image that is drawn, not read."""
+        try:
+            status = os.stat(os.path.join(self.split.root, os.fsdecode(self.split.files[index])))
+        except OSError:
+            return 0, 0
+        return status.st_size, status.st_mtime_ns
+
+    def _warn(self, what):
+        with self._lock:
+            if self._warned:
+                return
+            self._warned = True
+        _log.warning("The image cache %s %s.", self.path, what)
+
+    def _open(self, key):
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        sizes = {
+            "images.bin": len(self.split) * self._square_bytes,
+            "records.bin": len(self.split) * _RECORD.itemsize,
+        }
+        if os.path.lexists(self.path):
+            fault = _fault(self.path, key, sizes)
+            if fault:
+                _log.warning("The image cache %s is rebuilt: %s.", self.path, fault)
+                _discard(self.path)
+        if not os.path.lexists(self.path):
+            self._warn_of_little_space(sizes["images.bin"])
+            _create(self.path, key, sizes)
+        images_path, records_path = (os.path.join(self.path, name) for name in sizes)
+        shape = (len(self.split), self.resize_size, self.resize_size, 3)
+        self._images = np.asarray(np.memmap(images_path, np.uint8, "r", shape=shape))
+        self._records = np.asarray(np.memmap(records_path, _RECORD, "r", shape=shape[:1]))
+        try:
+            self._images_file = open(images_path, "r+b", buffering=0)  # noqa: SIM115
+            self._records_file = open(records_path, "r+b", buffering=0)  # noqa: SIM115
+        except PermissionError:  # a cache shared for reading
+            self._images_file = None
+
+    def _warn_of_little_space(self, needed):
+        free = shutil.disk_usage(os.path.dirname(self.path)).free
+        if free < needed:
+            _log.warning(
+                "The image cache %s needs %.1f GB, %.1f GB are free: it will hold what fits, "
+                "the other images are decoded every epoch.",
+                self.path,
+                needed / 1e9,
+                free / 1e9,
+            )
+
+
+def _key(split, resize_size):
+    """What the pixels of a cache depend on, besides the content of the files."""
+    names = hashlib.sha256()
+    for start in range(0, len(split), 65536):
+        names.update(b"\0".join(bytes(file) for file in split.files[start : start + 65536]) + b"\0")
+    key = {
+        "format": _FORMAT,
+        "decoder": DECODER_VERSION,
+        "squash": SQUASH_VERSION,
+        "resize_size": resize_size,
+        "num_images": len(split),
+        "names": names.hexdigest(),
+    }
+    if not os.path.exists(os.path.join(split.root, split.file(0))):
+        # Drawn images have no file whose time would tell that they are drawn otherwise now.
+        samples = hashlib.sha256()
+        for index in sorted({0, len(split) // 2, len(split) - 1}):
+            with contextlib.suppress(ImageError):
+                samples.update(np.ascontiguousarray(split.read(index)))
+        key["samples"] = samples.hexdigest()
+    return key
+
+
+def _digest(key):
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
+
+
+def _checksum(image, record):
+    details = [int(record[name]) for name in _RECORD.names if name != "checksum"]
+    return zlib.crc32(image, zlib.crc32(np.array(details, np.int64)))
+
+
+def _write(file, array, offset):
+    data = memoryview(array).cast("B") if array.ndim else array.tobytes()
+    written = os.pwrite(file.fileno(), data, offset)
+    if written != len(data):
+        raise OSError(errno.ENOSPC, "the disk is full")
+
+
+def _fault(path, key, sizes):
+    """Return what is wrong with an existing cache, or None."""
+    try:
+        with open(os.path.join(path, "meta.json"), encoding="utf-8") as file:
+            found = json.load(file)
+        if found != key:
+            return "meta.json describes another cache"
+        for name, size in sizes.items():
+            actual = os.path.getsize(os.path.join(path, name))
+            if actual != size:
+                return f"{name} has {actual} bytes, expected {size}"
+    except (OSError, ValueError) as error:
+        return f"it is damaged ({error})"
+    return None
+
+
+def _create(path, key, sizes):
+    """Make an empty cache under a temporary name, then move it into place all at once."""
+    # Not by mkdtemp, whose folders are for their owner alone: a cache may be shared.
+    temporary = os.path.join(os.path.dirname(path), f".new-{uuid.uuid4().hex}")
+    os.mkdir(temporary)
+    try:
+        for name, size in sizes.items():
+            with open(os.path.join(temporary, name), "wb") as file:
+                file.truncate(size)  # a hole: takes no space until it is written
+        with open(os.path.join(temporary, "meta.json"), "w", encoding="utf-8") as file:
+            json.dump(key, file, indent=1)
+        os.rename(temporary, path)
+    except OSError:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not os.path.isdir(path):  # else another process was faster, which is as good
+            raise
+
+
+def _discard(path):
+    """Move a cache aside before it is deleted; whoever has it open keeps what it mapped."""
+    doomed = tempfile.mkdtemp(prefix=".old-", dir=os.path.dirname(path))
+    os.rename(path, os.path.join(doomed, "cache"))
+    shutil.rmtree(doomed, ignore_errors=True)

@@ -1,0 +1,203 @@
+"""Close-ups for the second look: squares around shapes, cut out of the original images.
+
+A network sees the whole image squashed to its own size, where a small object has few pixels. The
+original has more of them. Once a shape is placed, a square around it is cut out of the original and
+squashed in turn, so the classifier can look again, and closer.
+
+Coordinates are relative to the whole image, 0 to 1 both ways, so a square is one of the squashed
+image, and on a wide original it is wide in proportion.
+"""
+
+import dataclasses
+import math
+import threading
+
+import numpy as np
+
+from gc_net.data import transforms
+from gc_net.data.loading import Loader, Unreadable, read_reduced
+
+# Originals that are kept between the two looks, so that a file is decoded once: about 450 photos
+# of 500 × 375. What does not fit is decoded again.
+KEPT_BYTES = 256 * 2**20
+
+_WHOLE = transforms.Window(0, 0)
+
+
+def check_look(look):
+    """Return `look` as a float; raise where it cannot be the multiple of a box's longer side."""
+    if not 0.0 <= look < math.inf:
+        raise ValueError(
+            "`look` must be 0, for no second look, or the side of its region as a multiple of the "
+            f"longer side of the shape's box, e.g. 1.3. Received: look={look}"
+        )
+    return float(look)
+
+
+def regions(boxes_rel_xyxy, look, namespace=np):
+    """Return the regions of the second look, relative xyxy like the boxes.
+
+    A region is a square around a box's centre, its side `look` times the box's longer one, and at
+    most the whole image. Where it would reach beyond the image, it is moved back, not cut.
+
+    Args:
+        boxes_rel_xyxy: [..., 4], upright boxes of the shapes.
+        look: Side of the region as a multiple of the box's longer side.
+        namespace: `numpy`, or `keras.ops` within a graph: the arithmetic is one.
+    """
+    left, top, right, bottom = (boxes_rel_xyxy[..., edge] for edge in range(4))
+    longer = namespace.maximum(right - left, bottom - top)
+    half = namespace.minimum(look * longer, 1.0) / 2
+    x = namespace.minimum(namespace.maximum((left + right) / 2, half), 1 - half)
+    y = namespace.minimum(namespace.maximum((top + bottom) / 2, half), 1 - half)
+    return namespace.stack([x - half, y - half, x + half, y + half], axis=-1)
+
+
+def pixels(regions_rel_xyxy, sizes, namespace=np):
+    """Return regions rounded to whole pixels, at least one each way.
+
+    Args:
+        regions_rel_xyxy: [..., 4], see `regions`.
+        sizes: [..., 2], height and width of the images, of the same float type.
+        namespace: As for `regions`.
+
+    Returns:
+        [..., 4] of that type: left, top, right and bottom edge.
+    """
+    height, width = sizes[..., 0], sizes[..., 1]
+    edges = []
+    for low, high, side in ((0, 2, width), (1, 3, height)):
+        start = namespace.round(regions_rel_xyxy[..., low] * side)
+        start = namespace.maximum(namespace.minimum(start, side - 1), 0.0)
+        end = namespace.minimum(namespace.round(regions_rel_xyxy[..., high] * side), side)
+        edges.append((start, namespace.maximum(end, start + 1)))
+    (left, right), (top, bottom) = edges
+    return namespace.stack([left, top, right, bottom], axis=-1)
+
+
+def crop(image, region_rel_xyxy):
+    """Return the part of an image [H, W, 3] that a region [4] covers, as a view."""
+    size = np.array(image.shape[:2], np.float32)
+    left, top, right, bottom = pixels(np.float32(region_rel_xyxy), size).astype(int).tolist()
+    return image[top:bottom, left:right]
+
+
+def read_region(read, index, region_rel_xyxy, target):
+    """Return what a region shows of an image, decoded at a reduced size where that is enough.
+
+    Args:
+        read: The `read` of a split.
+        index: Place in the split.
+        region_rel_xyxy: [4], see `regions`.
+        target: Side that the result is to be squashed to.
+    """
+    # A large photo need not show more of the region than is used.
+    side = max(float(region_rel_xyxy[2] - region_rel_xyxy[0]), 1e-6)
+    image, _ = read_reduced(read, index, math.ceil(target / side))
+    return crop(image, region_rel_xyxy)
+
+
+class CloseUps:
+    """Cuts regions out of a split's original images, batch by batch.
+
+    Args:
+        split: The `Split`.
+        image_size: Side S that regions are squashed to.
+        looks: K multiples of the longer sides of the shapes' boxes, see `regions`.
+        unreadable: `Unreadable` that collects images that could not be read a second time. If None,
+            each is logged when it is found.
+
+    Attributes:
+        split: The same split to read the images from for the first look. It keeps what it has
+            decoded until their close-ups are made, so that hardly a file is decoded twice.
+
+    Example:
+        close_ups = CloseUps(split, 160, looks=[1.3])
+        for batch in evaluation_batches(close_ups.split, image_size=160, batch_size=32):
+            images, readable = close_ups.load(batch["index"].numpy(), boxes_rel_xyxy)
+    """
+
+    def __init__(self, split, image_size, looks, *, unreadable=None):
+        self.image_size = image_size
+        self.looks = [check_look(look) for look in looks]
+        self._originals = _Originals(split.read)
+        self.split = dataclasses.replace(split, read=self._originals)
+        self._regions = {}
+        count = len(self.looks)
+        # What is loaded are close-ups: number k of image i has the index i·K + k.
+        loaded = dataclasses.replace(
+            split,
+            labels=np.repeat(split.labels, count),
+            files=np.repeat(split.files, count),
+            read=self._read,
+        )
+        unreadable = Unreadable(announce=True) if unreadable is None else unreadable
+        # No number of failures is an error here: the callers know what to make of them.
+        self._loader = Loader(loaded, image_size, image_size, None, unreadable, num_used=None)
+
+    def load(self, indices, boxes_rel_xyxy):
+        """Read close-ups on all threads.
+
+        Args:
+            indices: [B] places in the split.
+            boxes_rel_xyxy: [B, 4], upright boxes of their shapes, relative to the whole images.
+
+        Returns:
+            images: uint8 [B', K, S, S, 3] of the B' images that could be read, in order.
+            readable: bool [B], which ones they are.
+        """
+        indices = np.asarray(indices, np.int64)
+        boxes_rel_xyxy = np.asarray(boxes_rel_xyxy, np.float32)
+        squares = np.stack([regions(boxes_rel_xyxy, look) for look in self.looks], axis=1)
+        count, size = len(self.looks), self.image_size
+        numbers = (indices[:, None] * count + np.arange(count)).reshape(-1)  # [B·K]
+        self._regions = dict(zip(numbers.tolist(), squares.reshape(-1, 4), strict=True))
+        images, _, found = self._loader.load(numbers, lambda number: [_WHOLE])
+        self._originals.forget(indices.tolist())
+        readable = found.reshape(-1, count).all(axis=1)
+        if not readable.all():
+            # Of an image that was read for some of its close-ups only, none is given.
+            images = images[np.repeat(readable, count)[found]]
+        return images.reshape(-1, count, size, size, 3), readable
+
+    def _read(self, number):
+        index = number // len(self.looks)
+        return self._originals.crop(index, self._regions[number], self.image_size)
+
+
+class _Originals:
+    """Reads images as the `read` of a split does, and keeps those that were decoded in full."""
+
+    def __init__(self, read):
+        self._plain = read
+        self._kept = {}
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, index):
+        return self._plain(index)
+
+    def reduced(self, index, target):
+        """Return the image, reduced where that is cheaper, and its full (height, width)."""
+        image, size = read_reduced(self._plain, index, target)
+        # One that was decoded at a reduced size may show too little of a region.
+        if image.shape[:2] == tuple(size):
+            with self._lock:
+                if index not in self._kept and self._bytes + image.nbytes <= KEPT_BYTES:
+                    self._kept[index] = image
+                    self._bytes += image.nbytes
+        return image, size
+
+    def crop(self, index, region_rel_xyxy, target):
+        """Return what a region shows of the image as it was kept, or else decoded again."""
+        image = self._kept.get(index)
+        if image is None:
+            return read_region(self._plain, index, region_rel_xyxy, target)
+        return crop(image, region_rel_xyxy)
+
+    def forget(self, indices):
+        with self._lock:
+            for index in indices:
+                image = self._kept.pop(index, None)
+                if image is not None:
+                    self._bytes -= image.nbytes

@@ -1,0 +1,53 @@
+"""What annotation readers return."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gc_net.data.splits import DataError
+
+# In pixels; up to here float32, which boxes are kept in, tells whole numbers apart.
+_LARGEST = 2**24
+
+
+class Record(NamedTuple):
+    """One box.
+
+    Attributes:
+        place: Where it was read, for error messages.
+        files: Names the image may go by, the likeliest first.
+        box_xyxy: Corners in pixels of the upright image; pixel i spans i to i + 1.
+        label: Name of its class, or None where the format leaves it out.
+    """
+
+    place: str
+    files: tuple[str, ...]
+    box_xyxy: tuple[float, float, float, float]
+    label: str | None
+
+
+def make_corners(place, x1, y1, x2, y2):
+    """Return four finite floats; a `DataError` says what was found instead."""
+    try:
+        corners = tuple(float(value) for value in (x1, y1, x2, y2))
+    except (TypeError, ValueError, OverflowError):
+        found = f"{(x1, y1, x2, y2)!r:.200}"
+        raise DataError(f"{place}: expected four numbers, found {found}.") from None
+    if not all(abs(value) <= _LARGEST for value in corners):  # also where one is no number
+        raise DataError(f"{place}: the box {corners} is not finite, or larger than any image.")
+    return corners
+
+
+def has_area(x1, y1, x2, y2):
+    """Return whether a box has one, in the precision that boxes are kept in."""
+    return np.float32(x1) < np.float32(x2) and np.float32(y1) < np.float32(y2)
+
+
+def make_box(place, x1, y1, x2, y2):
+    """Return the corners of a box as floats; a `DataError` says what is wrong with them."""
+    x1, y1, x2, y2 = make_corners(place, x1, y1, x2, y2)
+    if not has_area(x1, y1, x2, y2):
+        raise DataError(
+            f"{place}: the box has no area: x from {x1:g} to {x2:g}, y from {y1:g} to {y2:g}."
+        )
+    return x1, y1, x2, y2

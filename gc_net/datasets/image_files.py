@@ -1,0 +1,99 @@
+"""What datasets made of image files share: making splits, joining boxes, naming places."""
+
+import os
+
+import numpy as np
+
+from gc_net.data.decode import FileReader
+from gc_net.data.splits import DataError, Split, Truth
+
+SPLIT_NAMES = ("train", "test")
+
+
+def file_split(name, class_names, labels, files, root):
+    """Return the `Split` of image files below `root`.
+
+    Args:
+        name: `"train"` or `"test"`.
+        class_names: Names in label order.
+        labels: [N] integers.
+        files: [N] UTF-8 bytes or strings, relative to `root`.
+        root: Folder that holds the files.
+    """
+    if not isinstance(files, np.ndarray):
+        files = np.array([os.fsencode(file) for file in files], dtype=np.bytes_)
+    labels = np.asarray(labels, dtype=np.int32)
+    return Split(name, tuple(class_names), labels, files, root, FileReader(root, files))
+
+
+def join_boxes(image_indices, boxes_xyxy, num_images):
+    """Return the `Truth` of boxes that were read in any order.
+
+    Args:
+        image_indices: [M] integers, the image each box belongs to.
+        boxes_xyxy: [M, 4] corners in pixels.
+        num_images: Number of images of the split; those without a box own an empty range.
+    """
+    image_indices = np.asarray(image_indices, dtype=np.int64)
+    boxes_xyxy = np.asarray(boxes_xyxy, dtype=np.float32).reshape(-1, 4)
+    starts = np.zeros(num_images + 1, dtype=np.int64)
+    np.cumsum(np.bincount(image_indices, minlength=num_images), out=starts[1:])
+    # A stable sort keeps an image's boxes in the order of the file they came from.
+    return Truth(boxes_xyxy[np.argsort(image_indices, kind="stable")], starts)
+
+
+def check_split_name(name):
+    """Raise a `ValueError` unless `name` is one a dataset has."""
+    if name not in SPLIT_NAMES:
+        raise ValueError(f"Unknown split {name!r}. Known ones: {', '.join(SPLIT_NAMES)}.")
+
+
+def existing_folder(data_dir):
+    """Return the absolute path of `data_dir`, in which `~` stands for the home folder."""
+    if data_dir is None:
+        raise DataError("This dataset is read from files: say where they are with data_dir.")
+    data_dir = os.path.abspath(os.path.expanduser(os.fspath(data_dir)))
+    if not os.path.isdir(data_dir):
+        raise DataError(f"The data folder {data_dir} does not exist or is not a folder.")
+    return data_dir
+
+
+def data_folder(data_dir, marker, below):
+    """Return `data_dir`, or the folder `below` it, whichever holds `marker`.
+
+    Args:
+        data_dir: What the user gave.
+        marker: A file or folder that tells the right level.
+        below: Name of the level that may have been left out.
+    """
+    data_dir = existing_folder(data_dir)
+    for folder in (data_dir, os.path.join(data_dir, below)):
+        if os.path.exists(os.path.join(folder, marker)):
+            return folder
+    raise DataError(
+        f"{data_dir} holds no {marker}, and neither does a folder {below} in it. "
+        f"Point data_dir at the folder that holds {marker}."
+    )
+
+
+def read_lines(path):
+    """Yield `(place, text)` for each line of a text file that is not blank.
+
+    `place` is `"file, line n"`, ready for an error message.
+    """
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield f"{path}, line {number}", line.strip()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not UTF-8 text ({error.reason}).") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def some(items, limit=5):
+    """Return the first few of `items` as text, and how many more there are."""
+    items = [str(item) for item in items]
+    text = ", ".join(items[:limit])
+    return f"{text} and {len(items) - limit:,} more" if len(items) > limit else text

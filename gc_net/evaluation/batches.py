@@ -1,0 +1,43 @@
+"""The batches that evaluation and diagnosis look at, and plain words where nothing can be read."""
+
+import logging
+
+from gc_net.data.loading import Unreadable
+from gc_net.data.pipeline import evaluation_batches, explained, num_steps
+from gc_net.progress import track
+
+_log = logging.getLogger("gc_net")
+
+
+def readable_batches(
+    split,
+    truth=None,
+    *,
+    indices,
+    batch_size,
+    label,
+    unreadable=None,
+    nothing="No image could be evaluated. ",
+    **options,
+):
+    """Yield the batches of `evaluation_batches`, showing how far they have come.
+
+    Args:
+        split, truth, indices, batch_size, options: As for `evaluation_batches`.
+        label: What is done, for the terminal.
+        unreadable: `Unreadable` that collects images that could not be read. If None, a warning
+            names them at the end.
+        nothing: What the error says first if not a single image could be read.
+
+    Raises:
+        DataError: If not a single image could be read.
+    """
+    collected = Unreadable() if unreadable is None else unreadable
+    batches = evaluation_batches(
+        split, truth, indices=indices, batch_size=batch_size, unreadable=collected, **options
+    )
+    total = num_steps(len(indices), batch_size, drop_remainder=False)
+    with explained(collected, len(indices), nothing):
+        yield from track(batches, total, label)
+    if unreadable is None and len(collected):
+        _log.warning(collected.summary())

@@ -1,0 +1,81 @@
+"""Baselines on their way through an evaluation: made ready before it, summed up after it."""
+
+import logging
+
+from gc_net.evaluation import intervals
+from gc_net.evaluation.batches import readable_batches
+from gc_net.evaluation.checks import spread
+from gc_net.evaluation.results import BaselineResult
+from gc_net.methods.base import Unsuitable
+
+_log = logging.getLogger("gc_net")
+
+# Training images that a baseline may be fitted on; more change a principal component little.
+_FIT_IMAGES = 1000
+
+
+def prepared(names, classifier, dataset, protocol, cache, options):
+    """Return baselines that are ready to be used.
+
+    Args:
+        names: Names of baselines; None for the default ones, of which those that the classifier
+            does not allow are left out with a warning.
+        classifier: The model's `Classifier`.
+        dataset: The `Dataset`, of which only training images are looked at.
+        cache: Folder for decoded images, or None.
+        options: For `reading.readable_batches`.
+    """
+
+    def training_batches():
+        split = dataset.split("train")
+        indices = spread(len(split), _FIT_IMAGES)
+        batches = readable_batches(
+            split,
+            indices=indices,
+            label="Fitting a baseline",
+            nothing="None of the training images that it is fitted on could be read. ",
+            frame=protocol.frame,
+            cache=cache,
+            **options,
+        )
+        return (batch["image"] for batch in batches)
+
+    methods = []
+    for name in methods.DEFAULT if names is None else names:
+        method = methods.get(name)
+        try:
+            method.prepare(classifier, training_batches)
+        except Unsuitable as error:
+            if names is not None:
+                raise ValueError(f"The baseline {method.name!r} cannot be used: {error}") from error
+            _log.warning("The baseline %r is left out: %s", method.name, error)
+        else:
+            methods.append(method)
+    return methods
+
+
+def results(methods, protocol, found):
+    """Return the `BaselineResult`s by name, given what `passes.collect` found.
+
+    Their LocErr takes the class of what the network sees, without a second look: that would follow
+    the shape that GC-Net placed.
+    """
+    by_name = {}
+    for method in methods:
+        scores = method.scores(
+            protocol,
+            found["truth_boxes"],
+            found["num_truth_boxes"],
+            found.get(f"map_iou/{method.name}"),
+            found.get(f"map_iou_v2/{method.name}"),
+        )
+        for score in scores:
+            values = intervals.method_metrics(
+                found["labels"],
+                found["frame_classes"],
+                score.iou,
+                score.hits,
+                protocol.hits(score.iou),
+            )
+            by_name[score.name] = BaselineResult(score.name, score.title, score.tuned, values)
+    return by_name

@@ -1,0 +1,259 @@
+"""The second look in evaluation, and how to choose how closely to look, without a single box.
+
+The detector places a shape, a square around it is cut out of the original image, and the classifier
+names what it sees there; see `gc_net.data.crops`. How large the square should be is a matter of
+the classifier, which was trained on whole images, and of how well shapes fit. `measure` tries
+several sizes on labelled images. Training images do, if the classifier that judges one was not
+fitted on it: one that was knows it by heart, and finds it easier as a whole than in parts.
+"""
+
+import math
+import os
+
+import numpy as np
+import tensorflow as tf
+
+from gc_net.data import transforms
+from gc_net.data.crops import CloseUps
+from gc_net.data.loading import Unreadable
+from gc_net.data.splits import DataError
+from gc_net.evaluation.batches import readable_batches
+from gc_net.evaluation.checks import check_model, spread
+from gc_net.evaluation.tables import aligned
+from gc_net.saving import load_model
+
+LOOKS = (0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
+_BATCH_SIZE = 32
+
+
+class CloserJudge:
+    """Classifies close-ups of shapes.
+
+    Args:
+        classifier: The `Classifier`.
+        split: The `Split`.
+        looks: K multiples of the longer sides of the shapes' boxes.
+
+    Attributes:
+        split: The split to read the images from before, see `CloseUps`.
+        classify: Function of squashed images [B, S, S, 3] to probabilities [B, C].
+    """
+
+    def __init__(self, classifier, split, looks):
+        self._unreadable = Unreadable()
+        size = classifier.image_size
+        self._close_ups = CloseUps(split, size, looks, unreadable=self._unreadable)
+        self.split = self._close_ups.split
+        self.classify = tf.function(
+            lambda images: tf.nn.softmax(classifier(images, training=False)),
+            input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
+        )
+
+    def __call__(self, index, boxes_rel_xyxy):
+        """Return the class probabilities of every region, [B, K, C].
+
+        Args:
+            index: [B] places in the split.
+            boxes_rel_xyxy: [B, 4], relative to the whole images.
+        """
+        images, readable = self._close_ups.load(index, boxes_rel_xyxy)
+        if not readable.all():
+            raise DataError(
+                "Images that could be read at first, or are in the cache of decoded images, cannot "
+                f"be read for the second look. {self._unreadable.summary()}"
+            )
+        # One size after the other: as many images at once as for the first look.
+        return np.stack([self.classify(images[:, k]) for k in range(images.shape[1])], axis=1)
+
+
+def namer_size(model, look):
+    """Return the image size of the namer of a second look; None where there is none."""
+    return model.namer.image_size if look and model.namer else None
+
+
+def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=256):
+    """Print how well several second looks do, to choose one.
+
+    Args:
+        model_dir: Folder of a model, see `gc_net.saving`.
+        dataset: A `Dataset`, or a function of the model's `info` to one.
+        split: `"train"` or `"test"`.
+        classifiers: Folder of a run with cross-fitted classifiers, which judge the training images
+            they were not fitted on; the model's own classifier judges if None.
+        limit: Most images to look at.
+
+    Returns:
+        The rows of `measure`.
+
+    Raises:
+        ValueError: If the model has a namer, which was trained for one look.
+    """
+    saved = load_model(model_dir)
+    _check_no_namer(saved)
+    dataset = dataset(saved.info) if callable(dataset) else dataset
+    data, model = dataset.split(split), saved.model
+    check_model(model, saved.class_names, dataset, data)
+    indices = spread(len(data), limit)
+    if classifiers is None:
+        judges = [(model.classifier, indices)]
+        judged = _OWN[split]
+    else:
+        if split != "train":
+            raise ValueError("Cross-fitted classifiers judge training images: use the train split.")
+        judges = fold_judges(classifiers, data, indices, model.detector.image_size)
+        judged = (
+            f"Judged by the classifiers of {classifiers}: each image by the one that was not "
+            "fitted on it."
+        )
+    rows = measure(model, data, judges, resize_size=saved.info.get("resize_size"))
+    best = max(rows, key=lambda row: (row["both_accuracy"], -row["both_cross_entropy"]))
+    accuracy, count = best["both_accuracy"], best["num_images"]
+    error = 100 * math.sqrt(accuracy * (1 - accuracy) / count)
+    print(
+        f"The second look on {count:,} {split} images, the first one as `tools.predict` has it. No "
+        f"box was read for this. {judged}\n\n{looks_table(rows)}\n\n"
+        f"{_advice(best)} An accuracy on so many images has a "
+        f"standard error of {error:.1f} points: smaller differences may be chance."
+    )
+    return rows
+
+
+def _check_no_namer(saved):
+    """Raise where close-ups are named by a network that was trained for those of one look."""
+    if getattr(saved.model, "namer", None) is None:
+        return
+    trained = saved.info.get("config", {}).get("detector", {}).get("look", saved.model.look)
+    raise ValueError(
+        "The model has a namer, which is to be used with the look that it was trained for: "
+        f"--look={trained:g}. Another look is chosen before a namer is trained: give a model "
+        "without one (--namer_epochs=0)."
+    )
+
+
+def _advice(best):
+    if best["look"] is None:
+        return "No second look helps: --look=0."
+    return f"Both looks do best at --look={best['look']:g}."
+
+
+_OWN = {
+    "train": (
+        "Judged by the model's own classifier, which was fitted on these very images and knows "
+        "them: whole images are at an advantage. Where there are cross-fitted classifiers, give "
+        "their run (--classifiers)."
+    ),
+    "test": (
+        "Judged by the model's own classifier. These are test images: what is chosen by them "
+        "should not be measured on them."
+    ),
+}
+
+
+def measure(model, split, judges, looks=LOOKS, resize_size=None):
+    """Measure the classifier on regions of several sizes around the shapes of a detector.
+
+    Args:
+        model: A `GCNet`, whose detector places the shapes.
+        split: A `Split`.
+        judges: Iterable of (classifier, [M] indices of images that it judges).
+        looks: K multiples of the longer sides of the shapes' boxes.
+        resize_size: Side that images are squashed to, of which the networks see the central window;
+            what they see if None.
+
+    Returns:
+        List of dicts: of the whole image, with `look` None, and of each look. `accuracy` from 0 to
+        1 and `cross_entropy` are those of the region alone, `both_accuracy` and
+        `both_cross_entropy` those of the mean with the whole image; `num_images`.
+    """
+    image_size = model.detector.image_size
+    resize_size = resize_size or image_size
+    locate = model.locator(resize_size)
+    collected, labels = [], []
+    for classifier, indices in judges:
+        judge = CloserJudge(classifier, split, looks)
+        batches = readable_batches(
+            judge.split,
+            image_size=resize_size,
+            batch_size=_BATCH_SIZE,
+            frame="full",
+            indices=indices,
+            label="Looking twice",
+        )
+        for batch in batches:
+            whole = judge.classify(transforms.central(batch["image"], image_size)).numpy()[:, None]
+            closer = judge(batch["index"].numpy(), locate(batch["image"]).numpy())
+            collected.append(np.concatenate([whole, closer], axis=1))  # [B, 1 + K, C]
+            labels.append(batch["label"].numpy())
+    probabilities, labels = np.concatenate(collected), np.concatenate(labels)
+    rows = []
+    for number, look in enumerate((None, *looks)):
+        region = probabilities[:, number]
+        row = {"look": look, "num_images": len(labels), **_scores(region, labels)}
+        both = _scores((region + probabilities[:, 0]) / 2, labels)
+        rows.append({**row, **{f"both_{name}": value for name, value in both.items()}})
+    return rows
+
+
+def fold_judges(run_dir, split, indices, image_size):
+    """Yield each classifier of a run's folds, and the [M] images among `indices` it may judge.
+
+    Raises:
+        ValueError: If the run has none, or ones of other images.
+    """
+    from gc_net.stages.config import DataConfig
+    from gc_net.stages.run_folder import RunError
+    from gc_net.stages.workspace import classifier_folder, trained_with
+    from gc_net.training.folds import assign_folds
+
+    try:
+        record = trained_with(run_dir)
+    except RunError as error:
+        raise ValueError(str(error)) from error
+    num_folds = record["classifier"]["num_folds"]
+    if num_folds < 2:
+        raise ValueError(
+            f"The run in {run_dir} has one classifier, fitted on all training images. Give one "
+            "trained with --classifier_num_folds=2 or more, or leave out --classifiers."
+        )
+    config = DataConfig.from_dict(record["data"])
+    found = split.fingerprint()
+    if found != record["training_images"]:
+        raise ValueError(
+            f"The classifiers in {run_dir} were fitted on other images: "
+            f"{record['training_images']}, and these are {found}. Which of these they have not "
+            "seen cannot be told. Give the dataset that they were trained on."
+        )
+    if config.image_size != image_size:
+        raise ValueError(
+            f"The classifiers in {run_dir} see images of {config.image_size} pixels, the model of "
+            f"{image_size}. They must be the same."
+        )
+    folds = assign_folds(split.labels, num_folds, record["seed"])
+    for fold in range(num_folds):
+        members = indices[folds[indices] == fold]
+        if len(members):
+            folder = classifier_folder(run_dir, fold)
+            yield load_model(os.path.join(folder, "model")).model, members
+
+
+def looks_table(rows):
+    """Return the rows of `measure` as text; `<` marks the highest accuracy of both looks."""
+    best = max(row["both_accuracy"] for row in rows)
+    lines = [["region", "top-1", "cross-entropy", "both: top-1", "cross-entropy"]]
+    for row in rows:
+        cells = []
+        for prefix in ("", "both_"):
+            cells.append(f"{100 * row[f'{prefix}accuracy']:.1f} %")
+            cells.append(f"{row[f'{prefix}cross_entropy']:.3f}")
+        cells[2] += "<" if row["both_accuracy"] == best else " "
+        name = "whole image" if row["look"] is None else f"look={row['look']:g}"
+        lines.append([name, *cells])
+    return aligned(lines)
+
+
+def _scores(probabilities, labels):
+    own = probabilities[np.arange(len(labels)), labels]
+    return {
+        "accuracy": float(np.mean(probabilities.argmax(axis=1) == labels)),
+        "cross_entropy": float(-np.mean(np.log(np.maximum(own, 1e-30)))),
+    }

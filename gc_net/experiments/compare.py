@@ -1,0 +1,263 @@
+"""Several runs' metrics in one table, in the form of the paper's."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+
+import numpy as np
+
+from gc_net.experiments.table_formats import MARKUPS
+from gc_net.registry import Registry
+
+METRICS_FILE = "metrics.json"
+
+# Key in metrics.json: group and heading, and whether less is better.
+COLUMNS = {
+    "cls_err_top1": ("ClsErr", "Top1", True),
+    "cls_err_top5": ("ClsErr", "Top5", True),
+    "loc_err_top1": ("LocErr", "Top1", True),
+    "loc_err_top5": ("LocErr", "Top5", True),
+    "corloc": ("", "CorLoc", False),
+    "mean_iou": ("", "mean IoU", False),
+    "max_box_acc_v2": ("", "MaxBoxAccV2", False),
+    "mask_iou": ("", "mask IoU", False),
+    "angle_error": ("", "angle error", True),
+}
+_LOCALIZATION = ("loc_err_top1", "loc_err_top5", "corloc")
+# Rows of one table must agree in these, or their numbers mean different things.
+_SAME = ("dataset", "split", "protocol", "num_images", "images", "ten_crop")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A row's worth of metrics.
+
+    Attributes:
+        name: Name of the row.
+        metrics: Content of a metrics.json.
+        baseline: Whether it is of another method than GC-Net, which has no loss terms and no shape
+            to tell it by: every table labels it by its name.
+        path: Where it was read from, to tell runs of one name apart; None if it was not read.
+    """
+
+    name: str
+    metrics: dict
+    baseline: bool = False
+    path: str | None = None
+
+    @property
+    def settings(self):
+        return self.metrics.get("settings", {})
+
+    @property
+    def tuned(self):
+        return self.metrics.get("tuned", False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What a table shows.
+
+    Attributes:
+        labels: Headings of the leading columns.
+        label: Function of a run and a markup to the cells below them.
+        columns: Keys of `COLUMNS`.
+        group: Function of a run to what it shares with the rows of its group; baselines are one
+            of their own.
+        by_name: Whether rows are told apart by the names of the runs.
+    """
+
+    labels: tuple[str, ...]
+    label: Callable
+    columns: tuple[str, ...]
+    group: Callable = lambda run: None
+    by_name: bool = False
+
+
+def _method(run, markup):
+    return (markup.text(run.name),)
+
+
+def _losses(run, markup):
+    weights = {"a": "alpha", "o": "beta", "b": "gamma"}
+    terms = [letter for letter, name in weights.items() if run.settings[name]]
+    return (" + ".join(markup.loss(letter) for letter in terms),)
+
+
+def _geometry(run, markup):
+    strategy = f"{run.settings['generator'].capitalize()}-driven".replace("Learned", "Learning")
+    shape = run.settings["shape"].replace("_", " ").capitalize()
+    return markup.text(strategy), markup.text(shape), markup.flag(run.settings["rotates"])
+
+
+FORMS = Registry(
+    "form",
+    {
+        # Tables 3 and 4, 1, and 2 of the paper.
+        "methods": Form(
+            ("Method",), _method, ("cls_err_top1", "cls_err_top5", *_LOCALIZATION), by_name=True
+        ),
+        "losses": Form(("Loss functions",), _losses, _LOCALIZATION),
+        "geometries": Form(
+            ("Strategy", "Geometry", "Rotation"),
+            _geometry,
+            _LOCALIZATION,
+            group=lambda run: run.settings["generator"],
+        ),
+        "all": Form(("Run",), _method, tuple(COLUMNS), by_name=True),
+    },
+)
+
+
+def read_run(path, name=None):
+    """Return the `Run` in a metrics.json, or in a folder that has one or `evaluation/` with one.
+
+    Args:
+        path: File or folder; `"name=path"` names it.
+        name: Name of the row; by default that of the run's folder.
+    """
+    path = os.fspath(path)
+    if name is None and "=" in path and not os.path.exists(path):
+        name, _, path = path.partition("=")
+    candidates = [
+        path,
+        os.path.join(path, METRICS_FILE),
+        os.path.join(path, "evaluation", METRICS_FILE),
+    ]
+    found = next((candidate for candidate in candidates if os.path.isfile(candidate)), None)
+    if found is None:
+        raise ValueError(
+            f"There is no {METRICS_FILE} at {path!r}, nor in a folder `evaluation` there. "
+            "`python -m tools.evaluate` writes one."
+        )
+    try:
+        with open(found, encoding="utf-8") as file:
+            metrics = json.load(file)
+    except ValueError as error:
+        raise ValueError(f"{found} is damaged: {error}") from None
+    if name is None:
+        folder = os.path.dirname(os.path.abspath(found))
+        if os.path.basename(folder) == "evaluation":
+            folder = os.path.dirname(folder)
+        name = os.path.basename(folder)
+    return Run(name, metrics, path=found)
+
+
+def with_baselines(run):
+    """Return the run and a row for each of its baselines; tuned ones are marked by a star."""
+    rows = [run]
+    for baseline in run.metrics.get("baselines", {}).values():
+        title = baseline["title"] + (" *" if baseline["tuned"] else "")
+        shared = {name: run.metrics.get(name) for name in _SAME}
+        rows.append(Run(title, {**shared, **baseline}, baseline=True))
+    return rows
+
+
+def table(runs, form="methods", markup="markdown", intervals=False):
+    """Return a table of runs.
+
+    Runs with the same labels and settings, such as those of several seeds, become one row: mean ±
+    standard deviation. The best value of each column is bold; what was tuned by the boxes it is
+    measured with does not compete.
+
+    Args:
+        runs: List of `Run`.
+        form: `"methods"`, `"losses"`, `"geometries"` or `"all"`.
+        markup: `"markdown"` or `"latex"`.
+        intervals: Whether rows of a single run show their 95 % interval.
+
+    Raises:
+        ValueError: If runs were measured otherwise, or runs of one row have other settings.
+    """
+    if not runs:
+        raise ValueError("There is no run to make a table of.")
+    _check_comparable(runs)
+    form, markup = FORMS.get(form), MARKUPS.get(markup)()
+    groups = {}
+    for run in runs:
+        groups.setdefault(_place(run, form, markup), []).append(run)
+    for members in groups.values():
+        _check_one_row(members, form)
+    # Rows of a group together, in the order in which the groups came.
+    order = list(dict.fromkeys(group for group, _ in groups))
+    keys = sorted(groups, key=lambda key: order.index(key[0]))
+    columns = [name for name in form.columns if any(name in run.metrics for run in runs)]
+    best = {name: _best(groups, name) for name in columns}
+    rows, previous = [], None
+    for key in keys:
+        group, labels = key
+        if rows and group != previous:
+            rows.append(None)
+        previous = group
+        cells = [_cell(groups[key], name, best[name], markup, intervals) for name in columns]
+        rows.append([*labels, *cells])
+    return markup.table(form.labels, [COLUMNS[name][:2] for name in columns], rows)
+
+
+def statistics(runs, name):
+    """Return mean and standard deviation of a metric over runs; deviation None for one run."""
+    values = [run.metrics[name] for run in runs if run.metrics.get(name) is not None]
+    if not values:
+        return None, None
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def _place(run, form, markup):
+    """Return the group of a run and its labels: what it shares with the others of its row."""
+    if run.baseline:
+        return None, (markup.text(run.name), *[markup.text("–")] * (len(form.labels) - 1))
+    return form.group(run), form.label(run, markup)
+
+
+def _best(groups, name):
+    means = [statistics(runs, name)[0] for runs in groups.values() if not runs[0].tuned]
+    means = [round(mean, 2) for mean in means if mean is not None]
+    if len(means) < 2:
+        return None
+    return min(means) if COLUMNS[name][2] else max(means)
+
+
+def _cell(runs, name, best, markup, intervals):
+    mean, deviation = statistics(runs, name)
+    if mean is None:
+        return markup.text("–")
+    text = f"{mean:.2f}"
+    if best is not None and round(mean, 2) == best and not runs[0].tuned:
+        text = markup.bold(text)
+    if deviation is not None:
+        return text + markup.text(f" ± {deviation:.2f}")
+    interval = runs[0].metrics.get(f"{name}_ci95")
+    if intervals and interval:
+        return text + " [{:.2f}, {:.2f}]".format(*interval)
+    return text
+
+
+def _check_comparable(runs):
+    for name in _SAME:
+        values = {}
+        for run in runs:
+            values.setdefault(run.metrics.get(name), run.name)
+        if name == "images":
+            values.pop(None, None)  # files from before it was recorded
+        if len(values) > 1:
+            found = ", ".join(f"{value} ({run})" for value, run in values.items())
+            raise ValueError(
+                f"These runs cannot stand in one table: they differ in {name}: {found}. "
+                "Evaluate them alike, or make a table of each."
+            )
+
+
+def _check_one_row(runs, form):
+    """Refuse runs of one row that are no repetitions: their mean would be of nothing."""
+    for name in dict.fromkeys(name for run in runs for name in run.settings):
+        values = {}
+        for run in runs:
+            if name in run.settings:  # not in files from before it was recorded
+                values.setdefault(run.settings[name], run.path or run.name)
+        if len(values) > 1:
+            found = ", ".join(f"{value} ({run})" for value, run in values.items())
+            raise ValueError(
+                f"These runs would become one row, and differ in {name}: {found}. "
+                + ("Name them: `name=path`." if form.by_name else "Make a table of each.")
+            )

@@ -1,0 +1,215 @@
+"""Why a detector draws what it draws: two looks at a run before its settings are changed.
+
+*Agreement* needs no boxes. An object does not move when the image around it is cropped elsewhere or
+mirrored, so the shapes that a detector places in ten windows of one image should be the same. A
+detector that does not look, and places the same shape everywhere, cannot agree with itself: its
+shape moves along with the window. So settings can be compared without a single box. But larger
+shapes overlap more easily: compare shapes of about the same size, and see docs/results.md for
+where agreement did not find the best α.
+
+*Landscape* needs a few boxes, of any images, and is for understanding, not for choosing: the losses
+at masks that are known to be right, too small, too large or everywhere. Where the whole image has a
+lower total than the exact boxes, minimising it must lead to shapes of the whole image, however long
+one trains; the table shows from which α on the exact boxes win.
+"""
+
+import itertools
+
+import numpy as np
+import tensorflow as tf
+
+from gc_net.data import transforms
+from gc_net.evaluation.batches import readable_batches
+from gc_net.evaluation.checks import check_model, check_truth, spread
+from gc_net.evaluation.tables import aligned
+from gc_net.generators.model import ModelGenerator
+from gc_net.losses import BackgroundLoss, ObjectLoss
+from gc_net.metrics import box_iou
+
+SCALES = (0.7, 0.85, 1.0, 1.2)
+ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
+_WHOLE = "whole image"
+
+
+def diagnose(model_dir, dataset, split="train", with_landscape=False, limit=256):
+    """Print how far a saved model agrees with itself, and the landscape where asked for.
+
+    Args:
+        model_dir: Folder of a model, see `gc_net.saving`.
+        dataset: A `Dataset`, or a function of the model's `info` to one.
+        split: `"train"` or `"test"`.
+        with_landscape: Whether to show the losses at masks of known boxes, too.
+        limit: Most images to look at.
+
+    Returns:
+        Dict of what `agreement` and, under `landscape`, `landscape` return.
+    """
+    from gc_net.saving import load_model
+
+    saved = load_model(model_dir)
+    dataset = dataset(saved.info) if callable(dataset) else dataset
+    data, model = dataset.split(split), saved.model
+    check_model(model, saved.class_names, dataset, data)
+    resize_size = saved.info.get("resize_size") or transforms.default_resize_size(
+        model.detector.image_size
+    )
+    found = agreement(model, data, resize_size, limit)
+    print(
+        f"Agreement between ten windows of {found['num_images']:,} {split} images: "
+        f"{found['agreement']:.3f}. The mean box in every window, without a look at the image, "
+        f"would have {found['constant']:.3f}; 1 is perfect. No box was read for this."
+    )
+    if with_landscape:
+        truth = dataset.truth(split)
+        check_truth(truth, dataset, data)
+        found["landscape"] = landscape(model.classifier, data, truth, resize_size, limit)
+        print(
+            "\nMean losses at masks of known boxes, upright rectangles with ε = 0.1, and the total "
+            f"for several α with β = {model.beta:g}, γ = {model.gamma:g}; < marks each column's "
+            "lowest. This has read boxes: it must not choose anything.\n"
+        )
+        print(landscape_table(found["landscape"], model.beta, model.gamma))
+    return found
+
+
+def agreement(model, split, resize_size, limit=500, batch_size=8):
+    """Measure whether a detector places the same shape in ten windows of one image.
+
+    Args:
+        model: A `GCNet`.
+        split: A `Split`; no labels are used.
+        resize_size: Side that images are squashed to before windows are taken.
+        limit: Most images to look at, spread evenly.
+
+    Returns:
+        Dict of `agreement`, the mean IoU of the boxes of any two windows, `constant`, what it
+        would be if every window got the mean box, and `num_images`.
+    """
+    image_size = model.detector.image_size
+    windows = transforms.ten_windows(resize_size, image_size)
+    locate = model.locator()
+    placed = []
+    for batch in readable_batches(
+        split,
+        image_size=image_size,
+        resize_size=resize_size,
+        batch_size=batch_size,
+        ten_crop=True,
+        indices=spread(len(split), limit),
+        label="Placing shapes in windows",
+    ):
+        images = tf.reshape(batch["image"], (-1, image_size, image_size, 3))  # [10·B, S, S, 3]
+        placed.append(np.reshape(locate(images), (-1, len(windows), 4)))
+    boxes = np.concatenate(placed)  # [N, 10, 4] relative to the windows
+    constant = np.broadcast_to(boxes.mean(axis=(0, 1)), (1, *boxes.shape[1:]))
+    sizes = windows, resize_size, image_size
+    return {
+        "agreement": _mean_pair_iou(_in_image(boxes, *sizes)),
+        "constant": _mean_pair_iou(_in_image(constant, *sizes)),
+        "num_images": len(boxes),
+    }
+
+
+def landscape(classifier, split, truth, resize_size, limit=256, epsilon=0.1, batch_size=32):
+    """Return the losses at masks of known boxes.
+
+    Args:
+        classifier: The `Classifier` that judges.
+        split, truth: Images and their boxes; only images with one box are used.
+        resize_size: Side that images are squashed to before the central window is taken.
+        limit: Most images to look at, spread evenly.
+        epsilon: ε of the upright rectangle's masks.
+
+    Returns:
+        Dict of mask name to a dict of the mean `object`, `background` and `area` losses.
+    """
+    single = np.flatnonzero(np.diff(truth.starts) == 1)
+    if not len(single):
+        raise ValueError("No image has exactly one box, and the landscape needs some that do.")
+    generator = ModelGenerator("rectangle", classifier.image_size, epsilon=epsilon)
+    losses = {"object": ObjectLoss(reduction=None), "background": BackgroundLoss(reduction=None)}
+
+    @tf.function(reduce_retracing=True)
+    def judge(images, labels, coefficients):
+        normalized = classifier.normalize(tf.cast(images, tf.float32))
+        masks = generator(coefficients)
+        inside, outside = normalized * masks, normalized * (1.0 - masks)
+        return (
+            losses["object"](labels, classifier.from_normalized(inside)),
+            losses["background"](labels, classifier.from_normalized(outside)),
+        )
+
+    collected = {}
+    for batch in readable_batches(
+        split,
+        truth,
+        image_size=classifier.image_size,
+        resize_size=resize_size,
+        batch_size=batch_size,
+        indices=single[spread(len(single), limit)],
+        label="Judging masks",
+    ):
+        for name, coefficients in _known_masks(batch["boxes_rel_xyxy"][:, 0].numpy()).items():
+            inside, outside = judge(batch["image"], batch["label"], coefficients)
+            area = coefficients[:, 2] * coefficients[:, 3]
+            collected.setdefault(name, []).append(np.stack([inside, outside, area], axis=1))
+    return {
+        name: dict(
+            zip(
+                ("object", "background", "area"),
+                np.concatenate(values).mean(axis=0).tolist(),
+                strict=True,
+            )
+        )
+        for name, values in collected.items()
+    }
+
+
+def landscape_table(losses, beta=1.0, gamma=1.0, alphas=ALPHAS):
+    """Return the landscape as text, with the total loss for each α; `<` marks a column's lowest."""
+    totals = {
+        name: [alpha * v["area"] + beta * v["object"] + gamma * v["background"] for alpha in alphas]
+        for name, v in losses.items()
+    }
+    lowest = np.argmin(list(totals.values()), axis=0)  # [A]
+    rows = [["masks", "object", "background", "area", *(f"α={alpha:g}" for alpha in alphas)]]
+    for number, (name, terms) in enumerate(losses.items()):
+        cells = [f"{value:.2f}" for value in terms.values()]
+        cells += [
+            f"{total:.2f}{'<' if lowest[column] == number else ' '}"
+            for column, total in enumerate(totals[name])
+        ]
+        rows.append([name, *cells])
+    return aligned(rows)
+
+
+def _known_masks(boxes_rel_xyxy):
+    """Return coefficients [B, 4] of upright rectangles by name."""
+    centers = (boxes_rel_xyxy[:, :2] + boxes_rel_xyxy[:, 2:]) / 2
+    extents = boxes_rel_xyxy[:, 2:] - boxes_rel_xyxy[:, :2]
+    masks = {
+        "exact boxes" if scale == 1 else f"boxes × {scale:g}": np.concatenate(
+            [centers, extents * scale], axis=1
+        )
+        for scale in SCALES
+    }
+    middle = np.full_like(centers, 0.5)
+    # As large as the boxes, but in the middle: what a detector gives that does not look.
+    masks["boxes, centred"] = np.concatenate([middle, extents], axis=1)
+    masks[_WHOLE] = np.concatenate([middle, np.ones_like(extents)], axis=1)
+    return {name: values.astype(np.float32) for name, values in masks.items()}
+
+
+def _in_image(boxes, windows, resize_size, image_size):
+    """Map boxes [N, W, 4] from their windows to the whole image, relative, and clip them to it."""
+    boxes = np.asarray(boxes, np.float64)
+    mapped = [
+        transforms.boxes_out_of_window(boxes[:, number], window, resize_size, image_size)
+        for number, window in enumerate(windows)
+    ]
+    return np.clip(np.stack(mapped, axis=1), 0, 1)
+
+
+def _mean_pair_iou(boxes):
+    pairs = itertools.combinations(range(boxes.shape[1]), 2)
+    return float(np.mean([box_iou(boxes[:, a], boxes[:, b]) for a, b in pairs]))

@@ -1,0 +1,121 @@
+"""How sure the classifier is of masked images, against the size of the mask (the paper's Fig. 4).
+
+The background loss rests on it: once a mask covers the whole object, the classifier knows nothing
+of what is left, and its entropy is highest.
+"""
+
+import numpy as np
+
+from gc_net import metrics, shapes
+from gc_net.data import transforms
+from gc_net.data.splits import DataError
+from gc_net.figures.drawing import denormalizer, grid, resize
+from gc_net.figures.grids import scenes, squashed
+from gc_net.figures.plots import line_plot
+
+SCALES = np.linspace(0.0, 2.0, 21)
+_SHOWN = (0.4, 0.7, 1.0, 1.3, 1.6)
+_BATCH_SIZE = 32
+
+
+def masked(classifier, images, boxes_rel_xyxy, scale):
+    """Mask images by their boxes, scaled about the middle.
+
+    Args:
+        images: uint8 [B, S, S, 3].
+        boxes_rel_xyxy: [B, 4].
+        scale: Factor of width and height; at 0 there is no mask.
+
+    Returns:
+        Normalized object and background images.
+    """
+    boxes = np.asarray(boxes_rel_xyxy, np.float32)
+    middle, extent = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
+    coefficients = np.concatenate([middle, extent * scale], axis=1).astype(np.float32)
+    masks = np.asarray(shapes.get("rectangle").masks(coefficients, *images.shape[1:3]))
+    masks = masks * (scale > 0)
+    normalized = np.asarray(classifier.normalize(images))
+    return normalized * masks, normalized * (1 - masks)
+
+
+def entropies(classifier, images, boxes_rel_xyxy, scales=SCALES):
+    """Return the entropy of the classifier's output, in nats.
+
+    Returns:
+        Two arrays [N, T]: for object and background images at each of T scales.
+    """
+    found = np.empty((2, len(images), len(scales)))
+    for start in range(0, len(images), _BATCH_SIZE):
+        part = slice(start, start + _BATCH_SIZE)
+        for number, scale in enumerate(scales):
+            both = np.concatenate(masked(classifier, images[part], boxes_rel_xyxy[part], scale))
+            logits = np.asarray(classifier.from_normalized(both, training=False), np.float64)
+            found[:, part, number] = _entropy(logits).reshape(2, -1)
+    return found[0], found[1]
+
+
+def entropy_figure(models, split, truth, *, count, cell, seed, **_):
+    """Draw one image masked at several scales, and the entropy over all scales.
+
+    Args:
+        models: {name: `SavedModel`}; one, whose classifier is asked.
+        split, truth: Images, and their boxes, which are the masks of scale 1.
+        count: Images to average over.
+        cell: Side of an image in the figure, in pixels.
+        seed: Which images.
+    """
+    if len(models) != 1:
+        raise ValueError(f"The entropy is of one model's classifier. Received: {len(models)}.")
+    if truth is None:
+        raise DataError("The masks are scaled true boxes, and this dataset has none.")
+    (saved,) = models.values()
+    classifier = saved.model.classifier
+    chosen = scenes(split, truth, count, seed, np.flatnonzero(np.diff(truth.starts) == 1))
+    images, boxes_rel_xyxy = _windows(squashed(saved, chosen), chosen, classifier.image_size)
+    examples = _examples(classifier, images[:1], boxes_rel_xyxy[:1], cell)
+    plot = _plot(classifier, images, boxes_rel_xyxy, height=len(examples))
+    return np.concatenate([examples, plot], axis=1)
+
+
+def _windows(images, chosen, image_size):
+    """Return the central windows of squashed scenes, and the only box of each relative to that."""
+    resize_size = images.shape[1]
+    window = transforms.center_window(resize_size, image_size)
+    boxes = np.stack([scene.truth_boxes_rel_xyxy[0] for scene in chosen])  # in images of side 1
+    boxes = transforms.boxes_in_window(boxes, (1, 1), window, resize_size, image_size)
+    return transforms.central(images, image_size), boxes
+
+
+def _examples(classifier, image, box_rel_xyxy, cell):
+    to_colors = denormalizer(classifier.normalize)
+    rows = [], []
+    for scale in _SHOWN:
+        for row, picture in zip(rows, masked(classifier, image, box_rel_xyxy, scale), strict=True):
+            row.append(resize(to_colors(picture)[0], cell))
+    captions = [""] * len(_SHOWN) + [f"scale {scale:g}" for scale in _SHOWN]
+    return grid([*rows[0], *rows[1]], len(_SHOWN), captions)
+
+
+def _plot(classifier, images, boxes_rel_xyxy, height):
+    both = entropies(classifier, images, boxes_rel_xyxy)
+    series = {
+        name: (values.mean(axis=0), metrics.bootstrap_interval(values))
+        for name, values in zip(("object", "background"), both, strict=True)
+    }
+    most = classifier.num_classes
+    return line_plot(
+        SCALES,
+        series,
+        x_label="mask scale",
+        y_label="entropy (nats)",
+        height=height,
+        width=round(1.4 * height),
+        limit=(np.log(most), f"ln {most}"),
+    )
+
+
+def _entropy(logits):
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    total = np.exp(shifted).sum(axis=-1, keepdims=True)
+    log_probabilities = shifted - np.log(total)
+    return -(np.exp(log_probabilities) * log_probabilities).sum(axis=-1)

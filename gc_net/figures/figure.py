@@ -1,0 +1,75 @@
+"""Pictures for papers: what models find, in figures like those of the paper.
+
+| figure | what it shows | in the paper |
+|---|---|---|
+| `predictions` | masked objects; below them the shape, the predicted and the true box | Fig. 1 |
+| `entropy` | the classifier's entropy against the scale of a mask | Fig. 4 |
+| `ablation` | the same images by several models side by side | Fig. 5 |
+| `objects` | images with one object, and below them images with several | Fig. 6 |
+
+A figure is a function of {name: `SavedModel`}, a `Split`, its `Truth` and the options of
+`visualize` to an image. Shapes are drawn where `tools.predict` reports them, on the whole image. A
+masked image is what the classifier is shown: the central window, and thus a little larger.
+"""
+
+import os
+
+from gc_net.registry import Registry
+
+FIGURES = Registry(
+    "figure",
+    {
+        "predictions": "gc_net.figures.grids:predictions",
+        "entropy": "gc_net.figures.entropy:entropy_figure",
+        "ablation": "gc_net.figures.grids:ablation",
+        "objects": "gc_net.figures.grids:objects",
+    },
+)
+
+
+def visualize(path, figure, model_dirs, dataset, *, split="test", dots_per_inch=300, **options):
+    """Draw a figure and write it to a .png, .jpg or .pdf file.
+
+    Args:
+        path: File to write.
+        figure: `"predictions"`, `"entropy"`, `"ablation"` or `"objects"`.
+        model_dirs: Folders of models; `"name=folder"` names one.
+        dataset: A `Dataset`, or a function of the first model's `info` to one.
+        split: `"test"` or `"train"`.
+        dots_per_inch: Resolution of a PDF.
+        options: `count` of images, `columns`, `cell` (side of an image in pixels), `seed` and
+            `captions` (whether class names stand below the images).
+
+    Example:
+        visualize("figure.pdf", "predictions", ["runs/mine/model"], recorded_dataset, count=8)
+    """
+    from gc_net.figures.picture_files import check_suffix, save_picture
+    from gc_net.saving import load_model
+
+    check_suffix(os.fspath(path))
+    draw = FIGURES.get(figure)
+    models = {}
+    for spec in model_dirs:
+        name, folder = _named(os.fspath(spec))
+        saved = load_model(folder)
+        if not hasattr(saved.model, "detector"):
+            raise ValueError(f"{folder!r} holds a classifier, which localizes nothing.")
+        if name in models:
+            raise ValueError(f"Two models are called {name!r}. Name them: name=folder.")
+        models[name] = saved
+    if callable(dataset):
+        dataset = dataset(next(iter(models.values())).info)
+    options = {"count": 8, "columns": 8, "cell": 224, "seed": 0, "captions": False, **options}
+    image = draw(models, dataset.split(split), dataset.truth(split), **options)
+    save_picture(path, image, dots_per_inch)
+    return image
+
+
+def _named(spec):
+    """Split `"name=folder"`; a folder alone is named by the folder of its run."""
+    if "=" in spec and not os.path.exists(spec):
+        name, _, folder = spec.partition("=")
+        return name, folder
+    folder = os.path.abspath(spec)
+    base = os.path.basename(folder)
+    return (os.path.basename(os.path.dirname(folder)) if base == "model" else base), spec

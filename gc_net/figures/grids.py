@@ -1,0 +1,167 @@
+"""Grids of images with what models find in them; see `gc_net.figures.figure`."""
+
+import logging
+from typing import NamedTuple
+
+import numpy as np
+
+from gc_net.data import transforms
+from gc_net.data.splits import DataError, ImageError
+from gc_net.figures.contact_sheet import classes_in_turn
+from gc_net.figures.drawing import PAPER, denormalizer, draw_prediction, grid, resize
+
+_log = logging.getLogger("gc_net")
+_BATCH_SIZE = 32
+
+
+class Scene(NamedTuple):
+    """An image and what is known of it: uint8 [H, W, 3], [K, 4], text."""
+
+    image: np.ndarray
+    truth_boxes_rel_xyxy: np.ndarray
+    class_name: str
+
+
+def scenes(split, truth, count, seed=0, among=None):
+    """Return up to `count` `Scene`s at random, the classes in turn.
+
+    Args:
+        among: Indices to choose from; all if None. Unreadable images are left out with a warning.
+    """
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(np.arange(len(split)) if among is None else among)
+    order = order[classes_in_turn(split.labels[order], len(order))]
+    found = []
+    for index in order.tolist():
+        if len(found) == count:
+            break
+        try:
+            image = split.read(index)
+        except ImageError as error:
+            _log.warning("%s is left out: %s", split.file(index), error)
+            continue
+        boxes = np.zeros((0, 4)) if truth is None else truth.boxes_of(index)
+        size = np.tile(image.shape[1::-1], 2)
+        found.append(Scene(image, boxes / size, split.class_names[split.labels[index]]))
+    if not found:
+        raise DataError(f"The {split.name!r} split has no image for this figure.")
+    return found
+
+
+def outlines(shape, coefficients, num_points=64):
+    """Return the outlines [P, 2] of shapes in a list; None for one that is its own box.
+
+    A box is drawn anyway, in its own colour.
+    """
+    if shape.has_corners and not shape.rotates:
+        return [None] * len(coefficients)
+    return list(np.asarray(shape.outline(coefficients, num_points)))
+
+
+def squashed(saved, chosen):
+    """Return scenes as a model's images are squashed, uint8 [B, R, R, 3], for `GCNet.place`.
+
+    Args:
+        saved: A `SavedModel`. Without a `resize_size` in its `info`, the networks see all of a
+            squashed image, as in `gc_net.localizer`.
+        chosen: `Scene`s.
+    """
+    size = saved.info.get("resize_size") or saved.model.detector.image_size
+    return np.stack([transforms.squash(scene.image, size) for scene in chosen])
+
+
+def pictures(saved, chosen, cell):
+    """Return the predictions drawn on scenes, and their masked objects: two lists of squares.
+
+    Predictions are drawn on whole images, squashed to `cell` pixels. Objects are what the
+    classifier is shown of them, the central windows, in squares of the same side.
+    """
+    model = saved.model
+    to_colors = denormalizer(model.classifier.normalize)
+    drawn, objects = [], []
+    for start in range(0, len(chosen), _BATCH_SIZE):
+        part = chosen[start : start + _BATCH_SIZE]
+        coefficients, windows, in_windows = model.place(squashed(saved, part))
+        boxes = np.asarray(model.shape.boxes(coefficients))
+        _, masked, _ = model.mask(windows, in_windows)
+        objects += [resize(image, cell) for image in to_colors(masked)]
+        drawn += [
+            draw_prediction(
+                transforms.squash(scene.image, cell),
+                outline_rel=outline,
+                box_rel_xyxy=box,
+                truth_boxes_rel_xyxy=scene.truth_boxes_rel_xyxy,
+            )
+            for scene, outline, box in zip(
+                part, outlines(model.shape, coefficients), boxes, strict=True
+            )
+        ]
+    return drawn, objects
+
+
+def predictions(models, split, truth, *, count, columns, cell, seed, captions):
+    """Draw rows of masked objects and of predictions in turn, the same images by each model."""
+    chosen = scenes(split, truth, count, seed)
+    names = [scene.class_name for scene in chosen]
+    sheet = _Sheet(min(columns, len(chosen)), cell, captions)
+    for saved in models.values():
+        drawn, objects = pictures(saved, chosen, cell)
+        for start in range(0, len(chosen), columns):
+            part = slice(start, start + columns)
+            sheet.add(objects[part])
+            sheet.add(drawn[part], names[part])
+    return sheet.image()
+
+
+def ablation(models, split, truth, *, count, columns, cell, seed, captions):
+    """Draw each image as a block: predictions above objects, a column for each model."""
+    del captions  # the models' names are needed
+    chosen = scenes(split, truth, count, seed)
+    results = [pictures(saved, chosen, cell) for saved in models.values()]
+    blocks = [
+        grid(
+            [row[place] for row, _ in results] + [row[place] for _, row in results],
+            len(models),
+            [""] * len(models) + list(models),
+        )
+        for place in range(len(chosen))
+    ]
+    return grid(blocks, max(1, columns // len(models)))
+
+
+def objects(models, split, truth, *, count, columns, cell, seed, captions):
+    """Draw predictions for images with one true box, then for images with several."""
+    if truth is None:
+        raise DataError("This figure counts true boxes, and the dataset has none.")
+    if len(models) != 1:
+        raise ValueError(f"This figure is of one model. Received: {len(models)}.")
+    (saved,) = models.values()
+    num_boxes = np.diff(truth.starts)
+    sheet = _Sheet(columns, cell, captions)
+    for among in (np.flatnonzero(num_boxes == 1), np.flatnonzero(num_boxes > 1)):
+        if len(among):
+            chosen = scenes(split, truth, count, seed, among)
+            drawn, _ = pictures(saved, chosen, cell)
+            names = [scene.class_name for scene in chosen]
+            for start in range(0, len(chosen), columns):
+                part = slice(start, start + columns)
+                sheet.add(drawn[part], names[part])
+    return sheet.image()
+
+
+class _Sheet:
+    """Rows of square images; a row that is not full is filled with paper."""
+
+    def __init__(self, columns, cell, captions):
+        self.columns = columns
+        self.captions = [] if captions else None
+        self._paper = np.full((cell, cell, 3), PAPER, np.uint8)
+        self._images = []
+
+    def add(self, images, names=()):
+        self._images += images + [self._paper] * (self.columns - len(images))
+        if self.captions is not None:
+            self.captions += [*names, *[""] * (self.columns - len(names))]
+
+    def image(self):
+        return grid(self._images, self.columns, self.captions)

@@ -1,0 +1,40 @@
+"""Baselines: what other methods make of the same network and the same images.
+
+| name | method | reads labels |
+|---|---|---|
+| `constant` | the same centred box for every image: half of the area; the best of all* | no |
+| `cam` | class activation maps, Zhou et al. 2016: cut at 0.2; at the best level* | yes |
+| `grad_cam` | Grad-CAM, Selvaraju et al. 2017: cut at 0.15; at the best level* | yes |
+| `saliency` | gradient of the score, Simonyan et al. 2014: cut at 0.2; at the best level* | yes |
+| `ddt` | deep descriptor transforming, Wei et al. 2017, of the classifier's descriptors | no |
+| `ddt_imagenet` | the same with the backbone's ImageNet weights, nothing trained | no |
+| `silhouettes` | what the latter finds, cut out by GrabCut, `gc_net.teachers.silhouettes` | no |
+
+* chosen by the true boxes of the very images it is measured on: an upper bound, marked as tuned.
+
+Maps of a class are those of the image's true class. For CorLoc that is its definition (the class is
+given), and LocErr counts a box only if its class is right, so it asks for no other map either.
+"""
+
+from gc_net.registry import Registry
+
+BASELINES = Registry(
+    "baseline",
+    {
+        "constant": "gc_net.methods.constant:Constant",
+        "cam": "gc_net.methods.cam:CAM",
+        "grad_cam": "gc_net.methods.grad_cam:GradCAM",
+        "saliency": "gc_net.methods.saliency:Saliency",
+        "ddt": "gc_net.methods.ddt:DDT",
+        "ddt_imagenet": "gc_net.methods.ddt:ImageNetDDT",
+        "silhouettes": "gc_net.methods.silhouettes:Silhouettes",
+    },
+)
+
+# Without `ddt_imagenet` and `silhouettes`, whose weights may have to be downloaded.
+DEFAULT = ("constant", "cam", "grad_cam", "saliency", "ddt")
+
+
+def get(name):
+    """Return a new baseline called `name`; a baseline passes through."""
+    return BASELINES.get(name)() if isinstance(name, str) else name

@@ -1,0 +1,30 @@
+"""Grad-CAM (Selvaraju et al., ICCV 2017)."""
+
+import tensorflow as tf
+
+from gc_net.methods.base import HeatMapBaseline
+
+
+class GradCAM(HeatMapBaseline):
+    """ReLU(Σ_k α_k f_k): the trunk's channels, weighted by the class score's mean gradient.
+
+    Works with every head. Where the head is an average and one linear layer, α is the layer's
+    weights but for a factor, and the map is that of CAM without its negative part.
+    """
+
+    name = "grad_cam"
+    title = "Grad-CAM"
+    level = 0.15  # of the maximum, as in Selvaraju et al.
+
+    def prepare(self, classifier, training_batches):
+        self._head = classifier.head
+
+    def maps(self, forward):
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(forward.features)
+            scores = tf.gather(
+                self._head(forward.features, training=False), forward.labels, batch_dims=1
+            )
+        gradients = tape.gradient(scores, forward.features)  # [B, h, w, C]
+        weights = tf.reduce_mean(gradients, axis=(1, 2), keepdims=True)
+        return tf.nn.relu(tf.reduce_sum(weights * forward.features, axis=-1))

@@ -1,0 +1,21 @@
+"""Silhouettes as a baseline: how the teacher of a warm-up sees images.
+
+At the model's image size and in its frame, that is; the teacher sees whole images, often larger.
+"""
+
+import tensorflow as tf
+
+from gc_net.methods.ddt import ImageNetDDT
+from gc_net.teachers.silhouettes import SIZE, silhouettes
+
+
+class Silhouettes(ImageNetDDT):
+    """What DDT with ImageNet weights finds, cut out along the colours of the image."""
+
+    name = "silhouettes"
+    title = "Silhouettes, ImageNet weights"
+
+    def maps(self, forward):
+        masks = tf.numpy_function(silhouettes, [forward.images, super().maps(forward)], tf.bool)
+        # Half above the cut and half below it, so that enlarging keeps the border where it is.
+        return tf.cast(tf.ensure_shape(masks, [None, SIZE, SIZE]), tf.float32) - 0.5

@@ -1,0 +1,23 @@
+"""Label files of predictions, as training and annotation tools read them.
+
+Adding a format is adding a file here and a line below.
+"""
+
+from gc_net.registry import Registry
+
+FORMATS = Registry(
+    "label format",
+    {
+        "coco": "gc_net.prediction.formats.coco:Coco",
+        "voc": "gc_net.prediction.formats.voc:Voc",
+        "yolo": "gc_net.prediction.formats.yolo:Yolo",
+        "yolo_obb": "gc_net.prediction.formats.yolo_obb:YoloObb",
+        "label_studio": "gc_net.prediction.formats.label_studio:LabelStudio",
+        "csv": "gc_net.prediction.formats.table:Table",
+    },
+)
+
+
+def get(name, **options):
+    """Return the `Format` called `name`."""
+    return FORMATS.get(name)(**options)

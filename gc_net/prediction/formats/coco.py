@@ -1,0 +1,72 @@
+"""COCO JSON: boxes [x, y, width, height] and outlines as polygons.
+
+`score` is the probability of the class, `confidence` that of the localization.
+"""
+
+import json
+import os
+
+import numpy as np
+
+from gc_net.atomic_files import replaced_file
+from gc_net.prediction.formats.base import Format, pixels
+
+
+class Coco(Format):
+    """Writes `coco.json`. Ids count from 1, as COCO's do."""
+
+    def write(self, folder, results, class_names):
+        path = os.path.join(folder, "coco.json")
+        categories = [
+            {"id": number, "name": name} for number, name in enumerate(class_names, start=1)
+        ]
+        with replaced_file(path) as file:
+            file.write('{"info": {"description": "Predictions of gc_net"},\n"licenses": [],\n')
+            file.write(f'"categories": {_dumps(categories)},\n"images": [')
+            _write_list(file, (_image(*item) for item in enumerate(results, start=1)))
+            file.write('],\n"annotations": [')
+            _write_list(file, (_annotation(*item) for item in enumerate(results, start=1)))
+            file.write("]}\n")
+        return path
+
+
+def _image(number, result):
+    file, prediction = result
+    height, width = prediction.size
+    return {"id": number, "file_name": file, "width": width, "height": height}
+
+
+def _annotation(number, result):
+    _, prediction = result
+    x1, y1, x2, y2 = prediction.visible_box_xyxy()
+    polygon = prediction.visible_polygon()
+    annotation = {
+        "id": number,
+        "image_id": number,
+        "category_id": prediction.class_id + 1,
+        # A hundredth of a pixel at least: readers refuse a box of no area.
+        "bbox": [pixels(x1), pixels(y1), max(pixels(x2 - x1), 0.01), max(pixels(y2 - y1), 0.01)],
+        "segmentation": [[pixels(value) for value in polygon.ravel()]],
+        "area": pixels(_area(polygon)),
+        "iscrowd": 0,
+        "score": round(prediction.class_probability, 6),
+    }
+    if prediction.confidence is not None:
+        annotation["confidence"] = round(prediction.confidence, 6)
+    return annotation
+
+
+def _area(polygon):
+    x, y = polygon[:, 0], polygon[:, 1]
+    return abs(float(x @ np.roll(y, -1) - y @ np.roll(x, -1))) / 2
+
+
+def _write_list(file, entries):
+    separator = "\n"
+    for entry in entries:
+        file.write(separator + _dumps(entry))
+        separator = ",\n"
+
+
+def _dumps(value):
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,107 @@
+"""Label Studio: tasks with pre-annotations to correct, and the labelling set-up they belong to.
+
+Coordinates are in percent of the image's width and height, angles in degrees, clockwise. A
+rectangle turns about its first corner, which x and y give as it lies after turning; an ellipse is
+given by its centre and radii (its documentation calls x and y a corner; its code draws a centre).
+"""
+
+import json
+import math
+import os
+import urllib.parse
+from xml.sax.saxutils import quoteattr
+
+from gc_net.atomic_files import replaced_file
+from gc_net.prediction.formats.base import Format
+from gc_net.version import __version__
+
+
+class LabelStudio(Format):
+    """Writes `label_studio.json`, to import, and `label_studio.xml`, the labelling set-up.
+
+    Args:
+        url_prefix: What comes before a file's name in its URL. By default that of images that
+            Label Studio serves from its LOCAL_FILES_DOCUMENT_ROOT.
+    """
+
+    def __init__(self, url_prefix="/data/local-files/?d="):
+        self.url_prefix = url_prefix
+
+    def write(self, folder, results, class_names):
+        path = os.path.join(folder, "label_studio.json")
+        kind = "rectangle"
+        with replaced_file(path) as file:
+            separator = "[\n"
+            for name, prediction in results:
+                kind, task = self._task(name, prediction)
+                file.write(separator + json.dumps(task, ensure_ascii=False))
+                separator = ",\n"
+            file.write("]\n" if separator == ",\n" else "[]\n")
+        with replaced_file(os.path.join(folder, "label_studio.xml")) as file:
+            file.write(_labelling(kind, class_names))
+        return path
+
+    def _task(self, name, prediction):
+        height, width = prediction.size
+        kind, value = region(prediction)
+        value = {key: round(number, 4) for key, number in value.items()}
+        score = prediction.confidence
+        if score is None:
+            score = prediction.class_probability
+        result = {
+            "id": "object",
+            "type": f"{kind}labels",
+            "from_name": "shape",
+            "to_name": "image",
+            "original_width": width,
+            "original_height": height,
+            "image_rotation": 0,
+            "score": round(prediction.class_probability, 6),
+            "value": {**value, f"{kind}labels": [prediction.class_name]},
+        }
+        return kind, {
+            "data": {"image": self.url_prefix + urllib.parse.quote(name)},
+            "predictions": [
+                {
+                    "model_version": f"gc_net {__version__}",
+                    "score": round(score, 6),
+                    "result": [result],
+                }
+            ],
+        }
+
+
+def region(prediction):
+    """Return `"rectangle"` or `"ellipse"` and its numbers, in percent and degrees."""
+    height, width = prediction.size
+    box = prediction.oriented_box()
+    degrees = math.degrees(box.angle) % 360
+    if prediction.ellipse is not None:
+        return "ellipse", {
+            "x": 100 * box.center[0] / width,
+            "y": 100 * box.center[1] / height,
+            "radiusX": 50 * box.width / width,
+            "radiusY": 50 * box.height / height,
+            "rotation": degrees,
+        }
+    if box.angle == 0:
+        x1, y1, x2, y2 = prediction.visible_box_xyxy()
+    else:
+        x1, y1 = box.corners()[0].tolist()
+        x2, y2 = x1 + box.width, y1 + box.height
+    return "rectangle", {
+        "x": 100 * x1 / width,
+        "y": 100 * y1 / height,
+        "width": 100 * (x2 - x1) / width,
+        "height": 100 * (y2 - y1) / height,
+        "rotation": degrees,
+    }
+
+
+def _labelling(kind, class_names):
+    tag = f"{kind.capitalize()}Labels"
+    labels = "".join(f"    <Label value={quoteattr(name)}/>\n" for name in class_names)
+    return (
+        '<View>\n  <Image name="image" value="$image"/>\n'
+        f'  <{tag} name="shape" toName="image">\n{labels}  </{tag}>\n</View>\n'
+    )

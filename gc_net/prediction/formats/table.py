@@ -1,0 +1,58 @@
+"""CSV: one row an image, box and rotated rectangle in pixels.
+
+The first columns are those that the `folder` dataset reads boxes from.
+"""
+
+import csv
+import math
+import os
+
+from gc_net.atomic_files import replaced_file
+from gc_net.prediction.formats.base import Format, check_plain_names, pixels
+
+COLUMNS = (
+    "path", "xmin", "ymin", "xmax", "ymax", "label", "class_probability", "confidence",
+    "width", "height", "shape", "center_x", "center_y", "side_1", "side_2", "angle_degrees",
+)  # fmt: skip
+
+
+class Table(Format):
+    """Writes `predictions.csv`, or a file of another name.
+
+    The rotated rectangle, the smallest around the shape, has its angle from the x axis to its
+    first side, clockwise on screen.
+    """
+
+    def __init__(self, file_name="predictions.csv"):
+        self.file_name = file_name
+
+    def check(self, files):
+        check_plain_names(files)
+
+    def write(self, folder, results, class_names):
+        del class_names
+        path = os.path.join(folder, self.file_name)
+        with replaced_file(path) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            for name, prediction in results:
+                writer.writerow(_row(name, prediction))
+        return path
+
+
+def _row(name, prediction):
+    height, width = prediction.size
+    box = prediction.oriented_box()
+    confidence = prediction.confidence
+    return [
+        name,
+        *map(pixels, prediction.visible_box_xyxy()),
+        prediction.class_name,
+        round(prediction.class_probability, 6),
+        "" if confidence is None else round(confidence, 6),
+        width,
+        height,
+        prediction.shape,
+        *map(pixels, (*box.center, box.width, box.height)),
+        round(math.degrees(box.angle), 3),
+    ]

@@ -1,0 +1,122 @@
+"""Predictions on disk as they are made, so that an interrupted run goes on where it stopped."""
+
+import json
+import os
+
+from gc_net.atomic_files import remove_partial
+from gc_net.locks import try_lock
+from gc_net.prediction.prediction import Prediction
+
+LOG_FILE = "predictions.jsonl"
+
+
+class PredictionLog:
+    """A file of one line of JSON an image, after a first line that says what made them.
+
+    An image that is predicted again, since its file has changed, gets another line, which counts.
+
+    While it is open, no other process can open the log of the same folder, and so write to it.
+
+    Args:
+        folder: Output folder. It is made if need be; one with other things in it is refused.
+        header: Dict that predictions in the log depend on; a log that has another is refused.
+
+    Example:
+        with PredictionLog("out", {"model": "..."}) as log:
+            log.append("a.jpg", prediction, os.path.getsize("a.jpg"))
+        for file, prediction in log:
+            ...
+    """
+
+    def __init__(self, folder, header):
+        self.path = os.path.join(folder, LOG_FILE)
+        self.header = {"gc_net_predictions": 1, **header}
+        os.makedirs(folder, exist_ok=True)
+        names = os.listdir(folder)
+        if names and LOG_FILE not in names:
+            raise ValueError(
+                f"The output folder {folder} is not empty and holds no {LOG_FILE} to go on with. "
+                "Choose a new folder."
+            )
+        self._file = open(self.path, "ab")  # noqa: SIM115, closed by __exit__
+        try:
+            self._begin(folder)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _begin(self, folder):
+        # Before the log is read: another process may be writing to it.
+        if not try_lock(self._file):
+            raise ValueError(
+                f"The output folder {folder} is in use: another process is writing predictions to "
+                "it. Wait for it or stop it, then run the same command again, which goes on from "
+                "what is there; or choose another output folder."
+            )
+        remove_partial(folder)
+        end = self._check()
+        # A line that was being written when the run ended is written again.
+        self._file.truncate(end)
+        if end == 0:
+            self._write([json.dumps(self.header, ensure_ascii=False)])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+
+    def append(self, file, prediction, num_bytes=None):
+        """Add the `Prediction` of a file of so many bytes; it is on disk when this returns."""
+        source = json.dumps({"file": file, "bytes": num_bytes}, ensure_ascii=False)
+        self._write([f"{source[:-1]}, {prediction.to_json()[1:]}"])
+
+    def files(self):
+        """Return the files that have been predicted: {name: bytes}, None where unknown."""
+        return {fields["file"]: fields.get("bytes") for fields in self._records()}
+
+    def __iter__(self):
+        """Iterate over (file, `Prediction`)."""
+        last = {fields["file"]: number for number, fields in enumerate(self._records())}
+        for number, fields in enumerate(self._records()):
+            file = fields.pop("file")
+            fields.pop("bytes", None)  # not in logs from before it was recorded
+            if last[file] == number:
+                yield file, Prediction.from_json(fields)
+
+    def _records(self):
+        with open(self.path, encoding="utf-8") as file:
+            next(file)
+            yield from map(json.loads, file)
+
+    def _write(self, lines):
+        self._file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+        self._file.flush()
+
+    def _check(self):
+        """Return where the last whole line ends; 0 where not even the first is whole."""
+        with open(self.path, "rb") as file:
+            first = file.readline()
+            if not first.endswith(b"\n"):
+                return 0
+            self._compare(first)
+            end = file.tell()
+            for line in file:
+                if line.endswith(b"\n"):
+                    end += len(line)
+            return end
+
+    def _compare(self, first):
+        try:
+            found = json.loads(first)
+        except ValueError:
+            found = {}
+        different = [key for key in self.header if found.get(key) != self.header[key]]
+        if different:
+            raise ValueError(
+                f"{self.path} was made with other settings: "
+                + "; ".join(
+                    f"{key} was {found.get(key)!r}, now {self.header[key]!r}" for key in different
+                )
+                + ". Choose a new output folder, or delete this one to start anew."
+            )

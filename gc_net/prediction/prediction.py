@@ -1,0 +1,203 @@
+"""What a model says about one image, in pixels of that image. Needs no TensorFlow."""
+
+import dataclasses
+import json
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+OUTLINE_POINTS = 64
+
+
+class ClassScore(NamedTuple):
+    """One class and its probability."""
+
+    id: int
+    name: str
+    probability: float
+
+
+class Ellipse(NamedTuple):
+    """An ellipse in pixels.
+
+    Attributes:
+        center: (x, y).
+        axes: The longer and the shorter full axis.
+        angle: Of the longer axis, in radians in (−π/2, π/2], clockwise on screen.
+    """
+
+    center: tuple[float, float]
+    axes: tuple[float, float]
+    angle: float
+
+    def points(self, num_points=OUTLINE_POINTS):
+        """Return points of the border [P, 2], clockwise on screen."""
+        turn = np.arange(num_points) * (2 * np.pi / num_points)
+        return _place(self.center, *_half_axes(*self.axes, self.angle), np.cos(turn), np.sin(turn))
+
+
+class OrientedBox(NamedTuple):
+    """A rotated rectangle in pixels; the angle is that of the side called width, as above."""
+
+    center: tuple[float, float]
+    width: float
+    height: float
+    angle: float
+
+    def corners(self):
+        """Return the corners [4, 2], clockwise on screen; the side called width comes first."""
+        half_axes = _half_axes(self.width, self.height, self.angle)
+        return _place(self.center, *half_axes, np.array([-1, 1, 1, -1]), np.array([-1, -1, 1, 1]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """A localized object. Coordinates are pixels of the upright image: x right, y down, edges at 0.
+
+    A shape that reaches beyond the image is kept as it is, and so is its box; `visible_polygon`
+    and `visible_box_xyxy` are cut to the image.
+
+    Attributes:
+        size: (height, width) of the image.
+        shape: Name of the shape.
+        coefficients: As the model gives them, relative to the image.
+        box_xyxy: Tight box of the shape.
+        corners: Four points, clockwise on screen, or None for an ellipse. A rotated rectangle is
+            learned on squashed images; on an image that is not square it is a parallelogram.
+        ellipse: An `Ellipse`, or None for a shape with corners.
+        classes: `ClassScore`s, the likeliest first.
+        object_probability: Probability of the likeliest class when only the shape's inside is
+            seen; None where no confidence was asked for.
+        background_entropy: How undecided the classifier is when only the outside is seen: 0 to 1.
+    """
+
+    size: tuple[int, int]
+    shape: str
+    coefficients: tuple[float, ...]
+    box_xyxy: tuple[float, float, float, float]
+    corners: tuple[tuple[float, float], ...] | None
+    ellipse: Ellipse | None
+    classes: tuple[ClassScore, ...]
+    object_probability: float | None = None
+    background_entropy: float | None = None
+
+    @property
+    def class_id(self):
+        return self.classes[0].id
+
+    @property
+    def class_name(self):
+        return self.classes[0].name
+
+    @property
+    def class_probability(self):
+        return self.classes[0].probability
+
+    @property
+    def confidence(self):
+        """Localization confidence in [0, 1], see `gc_net.prediction.graph.localize`, or None."""
+        if self.object_probability is None:
+            return None
+        return self.object_probability * self.background_entropy
+
+    def polygon(self, num_points=OUTLINE_POINTS):
+        """Return the outline [P, 2]: the corners, or `num_points` of an ellipse."""
+        if self.ellipse is not None:
+            return self.ellipse.points(num_points)
+        return np.array(self.corners)
+
+    def visible_polygon(self, num_points=OUTLINE_POINTS):
+        """Return the outline of the part that lies in the image, [P, 2].
+
+        That of the box, cut to the image, where a shape as thin as a needle only touches it.
+        """
+        height, width = self.size
+        polygon = self.polygon(num_points)
+        for axis, limit in ((0, width), (1, height)):
+            polygon = _keep(polygon, polygon[:, axis])
+            polygon = _keep(polygon, limit - polygon[:, axis])
+        if not len(polygon):
+            # Its centre lies in the image, if need be on a corner, from where rounding moved it.
+            x1, y1, x2, y2 = self.box_xyxy
+            polygon = np.array([(x1, y1), (x2, y1), (x2, y2), (x1, y2)])
+        # Cutting interpolates; rounding must not push a point back over the border.
+        return np.clip(polygon, 0, [width, height])
+
+    def visible_box_xyxy(self):
+        """Return the tight box of the part that lies in the image."""
+        height, width = self.size
+        x1, y1, x2, y2 = self.box_xyxy
+        if min(x1, y1) >= 0 and x2 <= width and y2 <= height:
+            return self.box_xyxy
+        # What is cut off may have been all that reached a side of the box.
+        points = self.visible_polygon(4 * OUTLINE_POINTS)
+        return (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
+
+    def oriented_box(self):
+        """Return the smallest `OrientedBox` around the shape, whether or not it is in the image."""
+        if self.ellipse is not None:
+            return OrientedBox(self.ellipse.center, *self.ellipse.axes, self.ellipse.angle)
+        corners = np.array(self.corners)
+        center = tuple(corners.mean(axis=0).tolist())
+        sides = corners[1] - corners[0], corners[3] - corners[0]
+        lengths = [math.hypot(*side) for side in sides]
+        # The smallest rectangle around a parallelogram lies along its longer side.
+        along = int(lengths[1] > lengths[0])
+        if lengths[along] == 0:
+            return OrientedBox(center, 0.0, 0.0, 0.0)
+        direction, other = sides[along] / lengths[along], sides[1 - along]
+        length = lengths[along] + abs(float(other @ direction))
+        breadth = abs(float(direction[0] * other[1] - direction[1] * other[0]))
+        angle = _half_turn(math.atan2(direction[1], direction[0]))
+        if along == 0:
+            return OrientedBox(center, length, breadth, angle)
+        # Named so that the width is the side the shape's own width lies on.
+        return OrientedBox(center, breadth, length, _half_turn(angle - math.pi / 2))
+
+    def to_json(self):
+        """Return one line of JSON that `from_json` reads back."""
+        return json.dumps(dataclasses.asdict(self), ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, line):
+        """Return the `Prediction` in a line that `to_json` made, or in the dict it stands for."""
+        fields = json.loads(line) if isinstance(line, str) else dict(line)
+        for name in ("size", "coefficients", "box_xyxy"):
+            fields[name] = tuple(fields[name])
+        if fields["corners"] is not None:
+            fields["corners"] = tuple(map(tuple, fields["corners"]))
+        if fields["ellipse"] is not None:
+            center, axes, angle = fields["ellipse"]
+            fields["ellipse"] = Ellipse(tuple(center), tuple(axes), angle)
+        fields["classes"] = tuple(ClassScore(*score) for score in fields["classes"])
+        return cls(**fields)
+
+
+def _half_axes(width, height, angle):
+    cosine, sine = math.cos(angle), math.sin(angle)
+    u = np.array([cosine, sine]) * (width / 2)
+    return u, np.array([-sine, cosine]) * (height / 2)
+
+
+def _place(center, u, v, s, t):
+    return np.array(center) + s[:, None] * u + t[:, None] * v  # [P, 2]
+
+
+def _half_turn(angle):
+    """Bring an axis' angle into (−π/2, π/2]."""
+    return angle - math.pi * math.ceil(angle / math.pi - 0.5)
+
+
+def _keep(polygon, distance):
+    """Cut a convex polygon by a line: keep where the signed `distance` [P] is not negative."""
+    inside = distance >= 0
+    if inside.all():
+        return polygon
+    before, previous = np.roll(distance, 1), np.roll(polygon, 1, axis=0)
+    crosses = (before < 0) != (distance < 0)
+    part = np.divide(before, before - distance, out=np.zeros_like(distance), where=crosses)
+    cut = previous + part[:, None] * (polygon - previous)
+    # Before each point comes the one where the outline crosses the line on the way to it.
+    points = np.stack([cut, polygon], axis=1).reshape(-1, 2)  # [2·P, 2]
+    return points[np.stack([crosses, inside], axis=1).ravel()]

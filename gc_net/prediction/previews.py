@@ -1,0 +1,62 @@
+"""Predictions drawn on their images, to look at."""
+
+import concurrent.futures
+import itertools
+import os
+
+import cv2
+
+from gc_net.atomic_files import replaced_folder
+from gc_net.data.decode import read_image
+from gc_net.data.splits import ImageError
+from gc_net.figures import drawing
+
+_LONGER_SIDE = 640
+_THREADS = 2
+_AT_ONCE = 16
+
+
+def write_previews(folder, root, results, count=None):
+    """Draw the first `count` results, all if None, as `previews/NAME.jpg` in `folder`.
+
+    Args:
+        root: Folder that the files of the results are relative to.
+        results: Iterable of (file, `Prediction`).
+    """
+    results = itertools.islice(results, count)
+    with (
+        replaced_folder(os.path.join(folder, "previews")) as target,
+        concurrent.futures.ThreadPoolExecutor(_THREADS) as pool,
+    ):
+        while some := list(itertools.islice(results, _AT_ONCE)):  # so that memory stays flat
+            list(pool.map(lambda result: _write(target, root, *result), some))
+
+
+def draw(image, prediction):
+    """Return an image with the outline, the box and a caption."""
+    height, width = image.shape[:2]
+    picture = drawing.draw_prediction(
+        image,
+        outline_rel=prediction.polygon() / prediction.size[::-1],
+        box_rel_xyxy=[
+            value / side
+            for value, side in zip(prediction.box_xyxy, prediction.size[::-1] * 2, strict=True)
+        ],
+        longer_side=min(_LONGER_SIDE, max(height, width, 224)),
+    )
+    caption = f"{prediction.class_name} {prediction.class_probability:.2f}"
+    if prediction.confidence is not None:
+        caption += f", confidence {prediction.confidence:.2f}"
+    return drawing.grid([picture], 1, [caption])
+
+
+def _write(target, root, file, prediction):
+    try:
+        image = read_image(os.path.join(root, file), target=_LONGER_SIDE)
+    except ImageError:
+        return  # predicted by an earlier run, and gone since
+    path = os.path.join(target, f"{file}.jpg")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    _, data = cv2.imencode(".jpg", draw(image, prediction)[..., ::-1])
+    with open(path, "wb") as output:
+        output.write(data.tobytes())

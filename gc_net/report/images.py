@@ -1,0 +1,39 @@
+"""What a report shows of an evaluated image."""
+
+import numpy as np
+
+from gc_net.data import transforms
+from gc_net.data.loading import Loader, Unreadable
+from gc_net.figures.drawing import denormalizer
+
+
+def mean_color(classifier):
+    """Return the colour that normalizes to zero, which masked pixels take, RGB 0–255."""
+    return denormalizer(classifier.normalize)(np.zeros(3)).astype(np.float32)
+
+
+def image_reader(split, index, resize_size, image_size, cache):
+    """Return a function of a row to the pixels the network saw, uint8 [S, S, 3].
+
+    Args:
+        index: [N], the place of each row in the split.
+        cache: An `ImageCache`, or None.
+    """
+    loader = Loader(split, resize_size, image_size, cache, Unreadable(), len(index))
+    window = transforms.center_window(resize_size, image_size)
+
+    def read_image(row):
+        image, _ = loader.squashed(int(index[row]))
+        return transforms.take(image, window, image_size)
+
+    return read_image
+
+
+def mask_renderer(model, coefficients):
+    """Return a function of rows [n] to the generator's masks for them, float32 [n, S, S]."""
+
+    def render_masks(rows):
+        masks = model.generator(coefficients[np.asarray(rows)], training=False)
+        return np.asarray(masks, np.float32)[..., 0]  # [n, S, S]
+
+    return render_masks

@@ -1,0 +1,37 @@
+"""The demo server: a loaded model behind the page, on waitress."""
+
+import waitress
+
+from gc_net.export.signatures import ServingModule
+from gc_net.localizer import load
+from gc_net.serving.demo import DemoApp
+from gc_net.serving.rest import RestModel
+
+
+def make_app(model_dir, name, *, max_bytes=32 * 2**20, max_pixels=50_000_000, allowed_hosts=()):
+    """Return the WSGI application of a model."""
+    module = ServingModule(load(model_dir))
+    return DemoApp(name, RestModel(module, max_pixels), max_bytes, allowed_hosts)
+
+
+def make_server(app, host, port):
+    """Return the server of an application, to be run."""
+    return waitress.create_server(
+        # A little more than the application takes, so that it can say so itself.
+        app,
+        host=host,
+        port=port,
+        threads=4,
+        max_request_body_size=app.max_bytes + 2**20,
+    )
+
+
+def run_demo(model_dir, name, *, host="127.0.0.1", port=8600, **limits):
+    """Serve until interrupted. `limits` are those of `make_app`."""
+    app = make_app(model_dir, name, **limits)
+    server = make_server(app, host, port)
+    print(f"http://{host}:{server.effective_port}  (Ctrl+C ends it)", flush=True)
+    try:
+        server.run()
+    finally:
+        server.close()

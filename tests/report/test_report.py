@@ -1,0 +1,350 @@
+"""The report as text: what stands in it, what it must not hold, how large it gets."""
+
+import base64
+import dataclasses
+import html.parser
+import re
+
+import cv2
+import numpy as np
+import pytest
+
+from gc_net.data.splits import ImageError
+from gc_net.evaluation import breakdown
+from gc_net.evaluation.evaluate import evaluate
+from gc_net.report import charts, gallery
+from gc_net.report.report import MAX_BYTES, render, write_report
+from tests.evaluation.fabricated import fabricated
+from tests.evaluation.models import CLASS_NAMES, Masked, tiny_model
+
+_VOID = {"meta", "link", "input", "img", "br"}
+
+
+class Page(html.parser.HTMLParser):
+    """Every element with its attributes; fails where one is not closed, and knows the text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.open, self.text = [], [], []
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.text.append(data)
+
+    def all(self, tag, style=None):
+        return [
+            attributes
+            for name, attributes in self.elements
+            if name == tag and (style is None or style in attributes.get("class", "").split())
+        ]
+
+
+@pytest.fixture(scope="module")
+def evaluation():
+    return fabricated(60, unreadable=(("birds/a & b.jpg", "truncated"),))
+
+
+@pytest.fixture(scope="module")
+def page(evaluation):
+    return render(evaluation)
+
+
+@pytest.fixture(scope="module")
+def parsed(page):
+    return Page(page)
+
+
+class TestPage:
+    def test_is_closed_and_says_every_number(self, evaluation, parsed):
+        words = " ".join(parsed.text)
+        for key in ("corloc", "loc_err_top1", "cls_err_top1", "mean_iou", "max_box_acc_v2"):
+            low, high = evaluation.metrics[f"{key}_ci95"]
+            assert f"{evaluation.metrics[key]:.1f}" in words
+            assert f"{low:.1f} – {high:.1f}" in words
+
+    def test_asks_for_nothing_from_elsewhere(self, page, parsed):
+        for _, attributes in parsed.elements:
+            for name in ("src", "href"):
+                assert attributes.get(name, "#").startswith(("#", "data:"))
+        assert not re.search(r"@import|url\(|https?://", page)
+        assert not parsed.all("script")[0]  # no attributes: its text is here
+
+    def test_marks_what_was_tuned_on_the_boxes_and_nothing_else(self, evaluation, parsed):
+        tuned = [result for result in evaluation.baselines.values() if result.tuned]
+        assert len(parsed.all("span", "tuned")) == len(parsed.all("tr", "is-tuned")) == len(tuned)
+        assert 0 < len(tuned) < len(evaluation.baselines)
+
+    def test_compares_with_the_best_baseline_that_is_not_tuned(self, evaluation, page):
+        fair = evaluation.baselines["constant_fixed"]
+        sentence = re.search(r'verdict-line">(.*?)</p>', page).group(1)
+        assert fair.title in sentence
+        assert evaluation.baselines["constant_best"].title not in sentence
+
+    def test_names_unreadable_images(self, page):
+        assert "1 image could not be" in page
+        assert "birds/a &amp; b.jpg</code> truncated" in page
+
+    def test_every_table_has_headings_with_a_scope_and_every_image_a_text(self, parsed):
+        assert all(heading.get("scope") in ("row", "col") for heading in parsed.all("th"))
+        assert all(image.get("alt") for image in parsed.all("img"))
+        assert all(
+            chart.get("aria-label") or chart.get("aria-hidden") for chart in parsed.all("svg")
+        )
+
+    def test_is_the_same_each_time(self, evaluation, page):
+        assert render(evaluation) == page
+
+    def test_is_written_whole(self, evaluation, page, tmp_path):
+        path = write_report(tmp_path / "new", evaluation)
+        with open(path, encoding="utf-8") as file:
+            assert file.read() == page
+        assert [entry.name for entry in (tmp_path / "new").iterdir()] == ["report.html"]
+
+    def test_escapes_names_of_classes_and_files(self, evaluation):
+        attack = '"><script>alert(1)</script>'
+        attacked = dataclasses.replace(
+            evaluation,
+            class_names=tuple(f"{name}{attack}" for name in evaluation.class_names),
+            files=tuple(f"{name}{attack}\udcff" for name in evaluation.files),
+            unreadable=((attack, attack),),
+            model=attack,
+            dataset=attack,
+            history={attack: {f"{attack}_loss": np.array([1.0, 2.0])}},
+        )
+        page = render(attacked)
+        page.encode("utf-8")
+        assert page.count("<script") == 1
+        assert attack in "".join(Page(page).text)
+
+    def test_without_history_baselines_and_boxes_of_some_images(self):
+        evaluation = fabricated(7)
+        iou = evaluation.iou.copy()
+        iou[2] = np.nan
+        bare = dataclasses.replace(
+            evaluation,
+            history={},
+            baselines={},
+            iou=iou,
+            num_truth_boxes=np.array([1, 1, 0, 1, 1, 1, 1], np.int32),
+        )
+        page = render(bare)
+        Page(page)
+        assert "No log of the training" in page
+        assert "1 of the images have no true box" in page
+        assert page.count('<figure class="case"') == 6
+
+
+def test_report_of_a_model_holds_what_its_evaluation_found():
+    """With masks and angles, which the headline then shows, and real masks of the generator."""
+    model = tiny_model("rotated_ellipse")
+    evaluation = evaluate(model, CLASS_NAMES, Masked(bad=(4,)), baselines=["constant", "cam"])
+    page = Page(render(evaluation))
+    words = " ".join(page.text)
+    assert f"{evaluation.metrics['mask_iou']:.1f}" in words
+    assert f"{evaluation.metrics['angle_error']:.1f}" in words
+    for result in evaluation.baselines.values():
+        assert result.title in words
+    assert "test/4.png" in words
+    assert len(page.all("figure", "case")) == 8
+
+
+class TestGallery:
+    def test_holds_the_best_median_and_worst_in_order(self, evaluation):
+        chosen = gallery.choose(evaluation)
+        order = np.sort(evaluation.iou)
+        np.testing.assert_array_equal(evaluation.iou[chosen["best"]], order[:-7:-1])
+        np.testing.assert_array_equal(evaluation.iou[chosen["worst"]], order[:6])
+        median = evaluation.iou[chosen["median"]]
+        assert median.min() <= np.median(order) <= median.max()
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 10, 40])
+    def test_shows_every_image_of_a_small_split_once(self, evaluation, count):
+        few = dataclasses.replace(
+            evaluation, iou=evaluation.iou[:count], labels=evaluation.labels[:count]
+        )
+        rows = np.concatenate(list(gallery.choose(few).values()))
+        assert sorted(rows) == list(range(count))
+
+    def test_sample_takes_every_class_before_one_twice(self, evaluation):
+        sample = gallery.choose(evaluation)["sample"]
+        num_classes = len(np.unique(evaluation.labels[sample]))
+        assert len(set(evaluation.labels[sample[:num_classes]])) == num_classes
+        assert list(sample) != list(gallery.choose(evaluation, seed=1)["sample"])
+
+    def test_object_and_background_are_cut_along_the_mask(self, evaluation):
+        coefficients = np.tile(np.float32([0.25, 0.5, 0.5, 1.0, 0.0]), (60, 1))
+        left_half = dataclasses.replace(
+            evaluation,
+            coefficients=coefficients,
+            read_image=lambda row: np.full((112, 112, 3), 250, np.uint8),
+            render_masks=lambda rows: np.tile((np.arange(112) < 56) * 1.0, (len(rows), 112, 1)),
+        )
+        figure = gallery.cases(left_half, 10**6)["best"][0][1]
+        uris = re.findall(r'base64,([^"]+)"', figure)
+        _, object_image, background = (
+            cv2.imdecode(np.frombuffer(base64.b64decode(uri), np.uint8), cv2.IMREAD_COLOR_RGB)
+            for uri in uris
+        )
+        for picture, inside, outside in (
+            (object_image, 250, evaluation.mean_color),
+            (background, evaluation.mean_color, 250),
+        ):
+            middle = len(picture) // 2
+            assert np.abs(picture[:, : middle - 4] - np.float32(inside)).max() < 8
+            assert np.abs(picture[:, middle + 4 :] - np.float32(outside)).max() < 8
+
+    def test_draws_boxes_where_they_are(self, evaluation):
+        row = int(gallery.choose(evaluation)["best"][0])
+        figure = gallery.cases(evaluation, 10**6)["best"][0][1]
+        for style, box in (
+            ("box", evaluation.boxes_rel_xyxy[row]),
+            ("truth", evaluation.truth_boxes_rel_xyxy[row, 0]),
+        ):
+            pattern = rf'class="{style}" x="(-?\d+)" y="(-?\d+)" width="(\d+)" height="(\d+)"'
+            x, y, width, height = map(int, re.search(pattern, figure).groups())
+            np.testing.assert_allclose(
+                np.array([x, y, x + width, y + height]) / 1000, box, atol=0.0011
+            )
+
+    @pytest.mark.parametrize(
+        ("shape", "corners"), [("rectangle", 0), ("rotated_rectangle", 4), ("rotated_ellipse", 48)]
+    )
+    def test_draws_a_shape_that_is_not_its_own_box(self, shape, corners):
+        figure = gallery.cases(fabricated(4, shape), 10**6)["best"][0][1]
+        points = re.findall('class="shape" points="([^"]*)"', figure)
+        assert len(points[0].split() if points else ()) == corners
+
+    def test_leaves_out_an_image_that_is_gone(self, evaluation):
+        def read_image(row):
+            if row % 2:
+                raise ImageError("no such file")
+            return evaluation.read_image(row)
+
+        page = render(dataclasses.replace(evaluation, read_image=read_image))
+        assert page.count('<figure class="case"') == 30
+
+    def test_nothing_is_drawn_for_a_box_that_is_not_a_number(self, evaluation):
+        broken = dataclasses.replace(
+            evaluation,
+            boxes_rel_xyxy=np.full((60, 4), np.nan, np.float32),
+            coefficients=np.full((60, 5), np.nan, np.float32),
+        )
+        figure = gallery.cases(broken, 10**6)["best"][0][1]
+        assert 'class="truth"' in figure
+        assert not re.search('class="(box|shape|rim)"', figure)
+
+
+def test_stays_below_its_size_for_5000_images_that_compress_badly():
+    """Noise, at Inception-V3's 299 pixels, with 1,000 classes of long names."""
+    few, copies, size = fabricated(50), 100, 299
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 256, (size, size, 3), np.uint8)
+    many = {
+        name: np.concatenate([getattr(few, name)] * copies)
+        for name in (
+            "labels", "sizes", "top_classes", "top_probabilities", "coefficients", "iou", "located",
+            "boxes_rel_xyxy", "truth_boxes_rel_xyxy", "num_truth_boxes",
+        )
+    }  # fmt: skip
+    many["labels"] = rng.integers(0, 1000, 5000).astype(np.int32)
+    evaluation = dataclasses.replace(
+        few,
+        **many,
+        class_names=tuple(f"class {label}, also known by a longer name" for label in range(1000)),
+        files=tuple(f"a/rather/deep/folder/of/images/{row:08d}.jpeg" for row in range(5000)),
+        unreadable=tuple((f"images/{row}.jpeg", "truncated") for row in range(2000)),
+        image_size=size,
+        read_image=lambda row: noise,
+        render_masks=lambda rows: np.full((len(rows), size, size), 0.5, np.float32),
+    )
+    page = render(evaluation)
+    assert MAX_BYTES / 2 < len(page.encode()) < MAX_BYTES
+    cases = page.count('<figure class="case"')
+    assert 18 < cases < 258  # best, median and worst are there; the sample was cut short
+    assert "1,500 more" in page
+
+
+class TestBreakdown:
+    def test_groups_add_up_to_the_whole(self, evaluation):
+        classes = [group for _, group in breakdown.by_class(evaluation)]
+        for groups in (classes, breakdown.by_size(evaluation)):
+            counts = [group.count for group in groups]
+            assert sum(counts) == 60
+            for name in ("corloc", "mean_iou"):
+                values = [getattr(group, name) for group in groups]
+                expected = evaluation.metrics[name]
+                assert np.average(values, weights=counts) == pytest.approx(expected, abs=1e-3)
+            assert all(g.interval[0] <= g.corloc <= g.interval[1] for g in groups)
+
+    def test_size_is_the_share_of_the_original_image(self, evaluation):
+        boxes = evaluation.boxes_in_images(evaluation.truth_boxes_rel_xyxy)[:, 0]
+        area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+        np.testing.assert_allclose(
+            breakdown.object_shares(evaluation), area / evaluation.sizes.prod(axis=1), rtol=1e-5
+        )
+
+    def test_padding_is_no_object(self, evaluation):
+        padded = np.concatenate([evaluation.truth_boxes_rel_xyxy] * 2, axis=1)
+        padded[:, 1] = (0, 0, 1, 1)
+        evaluation = dataclasses.replace(evaluation, truth_boxes_rel_xyxy=padded)
+        assert breakdown.object_shares(evaluation).max() < (112 / 128) ** 2
+
+    @pytest.mark.parametrize(("hits", "count"), [(5, 10), (0, 10), (10, 10), (81, 100), (1, 1)])
+    def test_interval_ends_where_the_share_would_be_1_96_deviations_off(self, hits, count):
+        for limit in breakdown.wilson_interval(hits, count):
+            limit /= 100
+            off = abs(hits / count - limit)
+            assert off == pytest.approx(1.96 * (limit * (1 - limit) / count) ** 0.5, abs=1e-4)
+        low, high = breakdown.wilson_interval(hits, count)
+        assert 0 <= low < high <= 100
+
+
+class TestCharts:
+    @pytest.mark.parametrize(
+        ("low", "high"), [(0, 1), (-1.9, 1.7), (0, 0.037), (3, 3), (0, 12345), (-4e-9, 9e-9)]
+    )
+    def test_ticks_enclose_the_values_in_even_steps(self, low, high):
+        found = charts.ticks(low, high)
+        assert found[0] <= low and high <= found[-1]
+        assert 2 <= len(found) <= 8
+        np.testing.assert_allclose(np.diff(found, 2), 0, atol=1e-6 * (found[-1] - found[0]))
+
+    def test_curve_passes_through_its_points(self):
+        chart = charts.line_chart("t", [0, 1, 2], {"a": [0.0, 1.0, 0.5]})
+        path = re.search(r'class="curve series-0" d="([^"]+)"', chart).group(1)
+        points = np.array([part.split() for part in re.split("[ML]", path)[1:]], float)
+        assert len(points) == 3
+        (x0, y0), (x1, y1), (x2, y2) = points
+        assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
+        assert y1 < y2 < y0  # y is down
+        assert y2 == pytest.approx((y0 + y1) / 2, abs=0.2)
+
+    def test_gap_where_a_value_is_missing_and_a_dot_where_one_stands_alone(self):
+        chart = charts.line_chart("t", [0, 1, 2, 3], {"a": [1.0, 2.0, np.nan, 3.0]})
+        path = re.search(r'class="curve series-0" d="([^"]+)"', chart).group(1)
+        assert path.count("M") == 2
+        assert chart.count("<circle") == 1
+        assert "nan" not in chart
+
+    def test_nothing_finite_gives_no_chart(self):
+        assert charts.line_chart("t", [0, 1], {"a": [np.nan, np.inf]}) == ""
+
+    def test_bars_are_as_high_as_their_values(self):
+        bars = [("a", 10, None, "good", "a"), ("b", 20, (15, 25), "good", "b")]
+        chart = charts.bar_chart("t", bars, x_label="x", y_label="y", top=20)
+        heights = [float(height) for height in re.findall(r' height="([\d.]+)"', chart)]
+        assert heights[1] == pytest.approx(2 * heights[0], abs=0.2)
+        assert chart.count('class="whisker"') == 1

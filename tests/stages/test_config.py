@@ -1,0 +1,118 @@
+"""Settings, and the flags that are made of them."""
+
+import dataclasses
+import glob
+import os
+import subprocess
+import sys
+
+import pytest
+
+from gc_net.stages import config as settings
+from gc_net.stages.config import ClassifierConfig, DataConfig, DetectorConfig, TrainConfig
+from tests.training.samples import ROOT
+
+ALL = [
+    value
+    for value in vars(settings).values()
+    if isinstance(value, type) and dataclasses.is_dataclass(value)
+]
+RECIPES = sorted(glob.glob(os.path.join(ROOT, "recipes", "*.flags")))
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_every_setting_is_described_and_nothing_else_is(kind):
+    described = kind.descriptions()
+    assert list(described) == [field.name for field in dataclasses.fields(kind)]
+    assert all(text.endswith(".") for text in described.values())
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
+def test_settings_survive_the_way_through_a_dict(kind):
+    assert kind.from_dict(kind().to_dict()) == kind()
+
+
+def test_settings_cannot_be_changed():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        TrainConfig().seed = 1
+
+
+def test_an_unknown_setting_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match=r"no setting 'epoch'. Its settings: .*epochs"):
+        DetectorConfig.from_dict({"epoch": 3})
+    with pytest.raises(ValueError, match="no setting 'epoch'"):
+        TrainConfig.from_dict({"detector": {"epoch": 3}})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: DetectorConfig(shape="circle"), "must be one of rectangle"),
+        (lambda: ClassifierConfig(epochs=0), "`epochs` must be at least 1"),
+        (lambda: ClassifierConfig(mask_fraction=1.5), "at most 1.0. Received: mask_fraction=1.5"),
+        (lambda: ClassifierConfig(num_folds=1), "`num_folds` must be 0, or at least 2"),
+        (lambda: ClassifierConfig(mask_min_extent=0.9, mask_max_extent=0.5), "must not exceed"),
+        (lambda: DataConfig(dataset_options="num_train"), "name=value pairs"),
+        (lambda: DataConfig(image_size=64, resize_size=63), "at least `image_size`.* 63 and 64"),
+    ],
+)
+def test_a_wrong_value_is_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_dataset_options_become_numbers_where_they_are_numbers():
+    config = DataConfig(dataset_options="num_train=12, test_fraction=0.25,boxes=a=b.csv")
+    assert config.options() == {"num_train": 12, "test_fraction": 0.25, "boxes": "a=b.csv"}
+
+
+def flags_of(tool, *arguments):
+    """Return what a training tool makes of its flags, or what it says when it refuses them."""
+    own = tool.removeprefix("train_")
+    stages = "*tool.STAGES" if tool == "train" else f"{own!r}, own={own!r}"
+    code = f"""
+import sys
+from absl import flags
+from tools import config_flags, {tool} as tool
+flags.FLAGS(sys.argv)
+print(*config_flags.read_stages({stages}), sep=chr(10))
+assert "tensorflow" not in sys.modules and "keras" not in sys.modules
+"""
+    process = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True
+    )
+    return process.returncode, process.stdout + process.stderr
+
+
+@pytest.mark.parametrize("tool", ["train", "train_classifier", "train_detector"])
+def test_without_flags_a_tool_has_the_defaults_and_needs_no_tensorflow(tool):
+    code, output = flags_of(tool)
+    assert code == 0, output
+    assert output.splitlines() == [repr(TrainConfig()), repr(settings.RunOptions())]
+
+
+def test_a_flag_changes_its_own_setting_alone():
+    code, output = flags_of("train", "--detector_alpha=4", "--classifier_epochs=3", "--seed=7")
+    expected = TrainConfig(
+        classifier=ClassifierConfig(epochs=3), detector=DetectorConfig(alpha=4.0), seed=7
+    )
+    assert code == 0, output
+    assert output.splitlines()[0] == repr(expected)
+
+
+def test_an_unknown_flag_is_refused():
+    code, output = flags_of("train", "--detector_alfa=4")
+    assert code != 0
+    assert "Unknown command line flag 'detector_alfa'" in output
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=os.path.basename)
+def test_a_recipe_is_understood_and_opens_with_its_command(path):
+    code, output = flags_of("train", f"--flagfile={path}")
+    assert code == 0, output
+    with open(path, encoding="utf-8") as file:
+        comment = "".join(line for line in file if line.startswith("#"))
+    name = os.path.basename(path)
+    assert f"python -m tools.train --flagfile=recipes/{name}" in comment
+    assert "Run time:" in comment
+    assert "Score:" in comment

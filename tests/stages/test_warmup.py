@@ -1,0 +1,281 @@
+"""The warm-up: its targets, where windows put them, and that the detector learns them."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+from gc_net import shapes
+from gc_net.data import transforms
+from gc_net.detector import Detector
+from gc_net.saving import load_model
+from gc_net.stages import runner as chains
+from gc_net.stages import warmup
+from gc_net.stages.config import WarmupConfig
+from gc_net.stages.run_folder import RunError
+from gc_net.stages.runner import Chain
+from gc_net.teachers import targets
+from gc_net.training.callbacks import HealthCheck, read_log
+from tests.training.samples import assert_same_weights, small_config, small_options
+
+SETTINGS = WarmupConfig(epochs=3, batch_size=6, descriptors="classifier", descriptor_size=64)
+
+
+def config(shape="rotated_ellipse", **changes):
+    settings = dataclasses.replace(SETTINGS, **changes)
+    return dataclasses.replace(small_config(detector={"shape": shape}), warmup=settings)
+
+
+@pytest.mark.parametrize("shape", shapes.SHAPES.names)
+@pytest.mark.parametrize("flip", [0, 1])
+def test_a_shape_is_put_where_the_window_shows_it(shape, flip):
+    shape = shapes.get(shape)
+    coefficients = np.array([[0.45, 0.55, 0.4, 0.25, 0.5]], np.float32)
+    coefficients = coefficients[:, : shape.num_coefficients]
+    resize_size, image_size, top, left = 160, 100, 40, 25
+    whole = np.asarray(shape.masks(coefficients, resize_size, resize_size))[0]
+    seen = transforms.take(
+        np.repeat(whole, 3, axis=-1).astype(np.uint8),
+        transforms.Window(top, left, bool(flip)),
+        image_size,
+    )[..., 0]
+    placed = targets.in_windows(coefficients, [[top, left, flip]], resize_size, image_size)
+    drawn = np.asarray(shape.masks(placed, image_size, image_size))[0, ..., 0]
+    # Pixels whose centre lies on the border may fall to either side.
+    assert np.mean(drawn != seen) < 2e-3
+    assert seen.any()
+    back = targets.out_of_windows(placed, [[top, left, flip]], resize_size, image_size)
+    np.testing.assert_allclose(back, coefficients, atol=1e-6)
+
+
+def shown_targets(work_dir):
+    with np.load(work_dir / "warmup" / "targets.npz", allow_pickle=False) as file:
+        return file["coefficients"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    work_dir = tmp_path_factory.mktemp("warmup")
+    chains.train(config(), small_options(work_dir))
+    return work_dir
+
+
+def test_the_warm_up_is_a_stage_with_a_log_targets_and_a_detector(finished):
+    assert len(read_log(finished / "warmup" / "log.csv")) == SETTINGS.epochs
+    shown = shown_targets(finished)
+    assert shown.shape == (26, 5)
+    found = shown[np.isfinite(shown[:, 0])]
+    assert len(found) and (found[:, :2] > 0).all() and (found[:, :2] < 1).all()
+    assert isinstance(load_model(finished / "warmup" / "model").model, Detector)
+    assert not list(finished.glob("**/checkpoints"))
+
+
+def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finished, tmp_path):
+    upright = config(shape="rotated_rectangle", upright=True, epochs=1)
+    chains.train(upright, small_options(tmp_path), stages=("classifier", "warmup"))
+    shown, turned = shown_targets(tmp_path), shown_targets(finished)
+    assert not np.nan_to_num(shown[:, 4]).any()
+    assert np.nan_to_num(turned[:, 4]).any()  # without, they have the angles of the maps
+    np.testing.assert_array_equal(np.isnan(shown), np.isnan(turned))
+
+
+def test_silhouettes_are_tighter_than_the_maps_that_found_them(finished, tmp_path):
+    cut = config(silhouettes=True, epochs=1)
+    chains.train(cut, small_options(tmp_path), stages=("classifier", "warmup"))
+    shown, coarse = shown_targets(tmp_path), shown_targets(finished)
+    np.testing.assert_array_equal(np.isnan(shown), np.isnan(coarse))
+    areas = [np.nanmean(found[:, 2] * found[:, 3]) for found in (shown, coarse)]
+    assert areas[0] < areas[1]
+
+
+def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkeypatch):
+    started, watched = [], []
+
+    def remember(model, *args, folder, callbacks, **kwargs):
+        if folder.endswith("detector"):
+            started.append([np.array(weight) for weight in model.detector.get_weights()])
+            watched.extend(callbacks)
+
+    with Chain(config(), small_options(finished)) as chain:
+        warm = chain.detector(chain.classifier())
+        monkeypatch.setattr(chains.loop, "train", remember)
+        is_done = chain._is_done
+        monkeypatch.setattr(
+            chain, "_is_done", lambda folder: folder != chain.model_dir and is_done(folder)
+        )
+        monkeypatch.setattr(chain, "_save", lambda *args: None)
+        chain.train_detector()
+    for before, after in zip(warm.get_weights(), started[0], strict=True):
+        np.testing.assert_array_equal(before, after)
+    (health,) = (callback for callback in watched if isinstance(callback, HealthCheck))
+    assert not health.fresh
+
+
+def test_damaged_targets_are_found_anew(finished, tmp_path, capsys):
+    with Chain(config(), small_options(finished)) as chain:
+        path = tmp_path / "targets.npz"
+        arguments = (chain.config, chain.classifier(), chain.data, shapes.get("rotated_ellipse"))
+        expected = targets.find_targets(*arguments, str(path))
+        path.write_bytes(path.read_bytes()[:-40])
+        np.testing.assert_array_equal(targets.find_targets(*arguments, str(path)), expected)
+        assert f"{path} is damaged" in capsys.readouterr().err
+        np.testing.assert_array_equal(targets.find_targets(*arguments, str(path)), expected)
+        assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("last", [1, 6])  # before there is a checkpoint, and after
+def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
+    finished, tmp_path, monkeypatch, last
+):
+    class Stopped(Exception):
+        pass
+
+    steps = []
+
+    def stopping(model):
+        take_step = original(model)
+
+        def step(iterator):
+            steps.append(model.name)
+            if steps.count("warmup") == last:
+                raise Stopped
+            return take_step(iterator)
+
+        return step
+
+    original = chains.loop.distributed_step
+    with monkeypatch.context() as patch:
+        patch.setattr(chains.loop, "distributed_step", stopping)
+        with pytest.raises(Stopped):
+            chains.train(config(), small_options(tmp_path))
+    chains.train(config(), small_options(tmp_path))
+    assert_same_weights(tmp_path / "warmup" / "model", finished / "warmup" / "model")
+
+
+@pytest.mark.parametrize("shape", shapes.SHAPES.names)
+def test_a_detector_learns_the_shapes_it_is_given(shape):
+    keras.utils.set_random_seed(0)
+    rng = np.random.default_rng(0)
+    shape = shapes.get(shape)
+    centers = rng.uniform(0.3, 0.7, (32, 2)).astype(np.float32)
+    targets = np.concatenate([centers, np.tile([0.5, 0.3, 0.0], (32, 1))], axis=1)
+    targets = targets[:, : shape.num_coefficients].astype(np.float32)
+    images = 255 * np.repeat(np.asarray(shape.masks(targets, 32, 32)), 3, axis=-1)
+    detector = Detector("tiny", shape.num_coefficients, 32, head="position", weights=None)
+    model = warmup.Warmup(detector, shape.name)
+    model.compile(keras.optimizers.Adam(3e-3), loss=warmup.OverlapLoss())
+    history = model.fit(images, targets, epochs=20, batch_size=16, verbose=0).history["loss"]
+    assert history[-1] < 0.5 * history[0]
+    # The generator that draws both shapes has nothing to learn.
+    assert not model.generator.trainable_weights
+
+
+def test_a_backbone_without_weights_cannot_describe(tmp_path):
+    with pytest.raises(RunError, match="--warmup_descriptors=classifier"):
+        chains.train(config(descriptors="backbone"), small_options(tmp_path))
+
+
+class TestTeacher:
+    def test_a_model_teaches_its_own_shapes_where_it_agrees_with_itself(self, finished, tmp_path):
+        teacher = str(finished / "model")
+        taught = config(teacher=teacher, teacher_keeps=0.5)
+        chains.train(taught, small_options(tmp_path), stages=("classifier", "warmup"))
+        shown = shown_targets(tmp_path)
+        kept = np.flatnonzero(np.isfinite(shown[:, 0]))
+        assert len(kept) == 13
+        model = load_model(teacher).model
+        with Chain(taught, small_options(tmp_path)) as chain:
+            split = chain.data.split
+            image = transforms.squash(split.read(int(kept[0])), 37)
+        window = transforms.center_window(37, 32)
+        seen = transforms.take(image, window, 32)[None].astype(np.float32)
+        placed = [model.shape.decode(model.detector(view)) for view in (seen, seen[:, :, ::-1])]
+        placed[1] = model.shape.mirrored(placed[1])
+        expected = model.shape.boxes(model.shape.mean(np.stack(placed)))
+        rows = [[window.top, window.left, 0]]
+        inside = targets.in_windows(shown[kept[:1]], rows, 37, 32)
+        np.testing.assert_allclose(model.shape.boxes(inside), expected, atol=1e-4)
+
+    def test_a_teacher_of_another_shape_is_refused(self, finished, tmp_path):
+        other = config("rectangle", teacher=str(finished / "model"))
+        with pytest.raises(RunError, match="places a rotated_ellipse in images of 32 pixels"):
+            chains.train(other, small_options(tmp_path))
+
+    def test_a_teacher_that_is_not_there_is_refused(self, tmp_path):
+        with pytest.raises(RunError, match="'descriptors' or the folder of a trained model"):
+            chains.train(config(teacher="nowhere"), small_options(tmp_path))
+
+
+def test_without_epochs_the_detector_stays_as_the_warm_up_leaves_it(tmp_path):
+    warm_only = dataclasses.replace(
+        config(), detector=dataclasses.replace(config().detector, epochs=0)
+    )
+    chains.train(warm_only, small_options(tmp_path))
+    warm = load_model(tmp_path / "warmup" / "model").model.get_weights()
+    kept = load_model(tmp_path / "model").model.detector.get_weights()
+    for before, after in zip(warm, kept, strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_without_epochs_no_classifier_of_a_fold_is_asked_for(tmp_path):
+    settings = config(epochs=1)
+    classifier = dataclasses.replace(settings.classifier, num_folds=2)
+    detector = dataclasses.replace(settings.detector, epochs=0)
+    settings = dataclasses.replace(settings, classifier=classifier, detector=detector)
+    chains.train(settings, small_options(tmp_path), stages=("detector",))
+    assert (tmp_path / "model").is_dir()
+    assert not list(tmp_path.glob("classifier_fold*"))
+
+
+def test_a_blend_lies_between_the_warmed_up_detector_and_the_trained_one(finished, tmp_path):
+    shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
+    blended = config()
+    blended = dataclasses.replace(
+        blended, detector=dataclasses.replace(blended.detector, blend=0.25)
+    )
+    chains.train(blended, small_options(tmp_path), ["detector"], **shared)
+    warm = load_model(finished / "warmup" / "model").model.get_weights()
+    trained = load_model(finished / "model").model.detector.get_weights()
+    mixed = load_model(tmp_path / "model").model.detector.get_weights()
+    for before, after, between in zip(warm, trained, mixed, strict=True):
+        np.testing.assert_allclose(between, 0.25 * before + 0.75 * after, rtol=1e-5, atol=1e-6)
+    assert any(np.abs(a - b).max() > 1e-5 for a, b in zip(warm, trained, strict=True))
+
+
+def test_a_blend_without_a_warm_up_is_refused():
+    with pytest.raises(ValueError, match=r"there is no warm-up.*--warmup_epochs"):
+        small_config(detector={"blend": 0.5})
+
+
+def test_a_warm_up_can_be_shared_by_runs_that_differ_in_the_last_stage(finished, tmp_path):
+    other = dataclasses.replace(config(), detector=dataclasses.replace(config().detector, alpha=7))
+    shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
+    chains.train(other, small_options(tmp_path), ["detector"], **shared)
+    assert not (tmp_path / "warmup").exists()
+    assert load_model(tmp_path / "model").model.alpha == 7
+    longer = dataclasses.replace(other, warmup=dataclasses.replace(SETTINGS, epochs=4))
+    with pytest.raises(RunError, match="epochs"):
+        chains.train(longer, small_options(tmp_path / "longer"), ["detector"], **shared)
+
+
+def test_a_warm_up_of_another_run_is_not_ignored_where_no_epochs_are_given(tmp_path):
+    message = r"--warmup_epochs is 0.*first/warmup, which its config\.json tells"
+    with pytest.raises(RunError, match=message):
+        chains.train(
+            small_config(), small_options(tmp_path / "run"), warmup_dir=str(tmp_path / "first")
+        )
+    assert not (tmp_path / "run" / "classifier").exists()
+
+
+def test_stages_run_one_by_one_end_with_the_same_weights_where_dropout_is_on(tmp_path):
+    """Dropout has a seed, which is no weight: it must not depend on what ran in the process."""
+    reference = {"epochs": 1, "preset": "reference", "head": "native"}
+    settings = dataclasses.replace(
+        small_config(classifier={"epochs": 1}, detector=reference),
+        warmup=dataclasses.replace(SETTINGS, epochs=1),
+    )
+    chains.train(settings, small_options(tmp_path / "at_once"))
+    for stage in ("classifier", "warmup", "detector"):
+        chains.train(settings, small_options(tmp_path / "one_by_one"), [stage])
+    assert_same_weights(tmp_path / "at_once" / "model", tmp_path / "one_by_one" / "model")
