@@ -173,7 +173,7 @@ def _evaluation(scratch):
 
     saved = load_model(_model_dir(scratch))
     dataset = _folder(scratch)
-    return lambda: evaluate(saved.model, saved.class_names, dataset, split="train", baselines=())
+    return lambda: evaluate(saved.model, saved.class_names, dataset, split="train", methods=())
 
 
 def _report(scratch):

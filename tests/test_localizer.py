@@ -80,7 +80,7 @@ def test_the_networks_see_the_central_window_and_the_shape_is_put_back_where_it_
 def test_predictions_are_what_the_papers_protocol_measures(tmp_path):
     creatures = Creatures(num_train=3, num_test=4, image_size=40, num_classes=3)
     model = varied_model("rotated_rectangle")
-    measured = evaluate(model, creatures.class_names, creatures, baselines=[], resize_size=37)
+    measured = evaluate(model, creatures.class_names, creatures, methods=[], resize_size=37)
     boxes = measured.boxes_in_images(np.asarray(model.shape.boxes(measured.coefficients)))
     localizer = Localizer(model, creatures.class_names, {"resize_size": 37})
     split = creatures.split("test")

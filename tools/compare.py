@@ -1,7 +1,7 @@
 r"""Put several runs' metrics.json into one table, in the form of the paper's.
 
 python -m tools.compare runs/a runs/b
-python -m tools.compare "Ellipse=runs/a" "Rectangle=runs/b" --baselines --format=latex
+python -m tools.compare "Ellipse=runs/a" "Rectangle=runs/b" --methods --format=latex
 python -m tools.compare runs/losses/*/seed* --form=losses
 
 A run is a metrics.json, or a folder that has one; name=path names its row. Rows that would be
@@ -23,7 +23,11 @@ flags.DEFINE_enum(
     "by run with all metrics.",
 )
 flags.DEFINE_enum("format", "markdown", ["markdown", "latex"], "How the table is written.")
-flags.DEFINE_bool("baselines", False, "Add the baselines of the first run; * marks tuned ones.")
+flags.DEFINE_bool(
+    "methods",
+    False,
+    "Add the other methods that the first run was measured with; * marks tuned ones.",
+)
 flags.DEFINE_bool("intervals", False, "Show the 95 % intervals of single runs.")
 
 
@@ -34,8 +38,8 @@ def main(argv):
 
     try:
         runs = [compare.read_run(path) for path in argv[1:]]
-        if FLAGS.baselines:
-            runs = runs + compare.with_baselines(runs[0])[1:]
+        if FLAGS.methods:
+            runs = runs + compare.with_methods(runs[0])[1:]
         print(compare.table(runs, FLAGS.form, FLAGS.format, FLAGS.intervals))
     except ValueError as error:
         sys.exit(f"Error: {error}")

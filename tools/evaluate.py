@@ -1,4 +1,4 @@
-r"""Measure a trained model, beside baselines on the same images.
+r"""Measure a trained model, beside other methods on the same images.
 
 python -m tools.evaluate --model=runs/creatures/model
 python -m tools.evaluate --model=runs/birds/model --ten_crop --output=runs/birds/ten_crop
@@ -12,7 +12,7 @@ import sys
 from absl import app, flags
 
 from gc_net.evaluation.protocols import PROTOCOLS
-from gc_net.methods import BASELINES, DEFAULT
+from gc_net.methods import DEFAULT, METHODS
 from tools import data_flags, look_flag, path_flags
 
 FLAGS = flags.FLAGS
@@ -27,9 +27,9 @@ path_flags.define(
 )
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
 flags.DEFINE_list(
-    "baselines",
+    "methods",
     None,
-    f"Methods to compare with, of: {', '.join(BASELINES.names)}. If not set, "
+    f"Methods to compare with, of: {', '.join(METHODS.names)}. If not set, "
     f"{', '.join(DEFAULT)}, as far as the model allows; none if empty.",
 )
 flags.DEFINE_bool("ten_crop", False, "Classify the mean of ten crops, as in the paper.")
@@ -59,7 +59,7 @@ def main(argv):
             output,
             protocol=FLAGS.protocol,
             split=FLAGS.split,
-            baselines=FLAGS.baselines,
+            methods=FLAGS.methods,
             batch_size=FLAGS.batch_size,
             ten_crop=FLAGS.ten_crop,
             limit=FLAGS.limit,

@@ -1,1 +1,1 @@
-"""Evaluation: protocols, baselines and what is written about a trained model."""
+"""Evaluation: protocols, measuring and what is written about a trained model."""

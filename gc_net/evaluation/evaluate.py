@@ -1,4 +1,4 @@
-"""Evaluation of a model on a split: predictions, metrics, baselines, and the files about them."""
+"""Evaluation of a model on a split: predictions, metrics, other methods, and the files of it."""
 
 import functools
 import os
@@ -56,7 +56,7 @@ def run_evaluation(
         report: Whether to write `report.html`.
         replace: Whether an evaluation there that was measured otherwise, say by another protocol,
             is replaced; if not, it is an error. One that was measured alike always is.
-        options: See `evaluate`: `protocol`, `split`, `baselines`, `batch_size`, `ten_crop`,
+        options: See `evaluate`: `protocol`, `split`, `methods`, `batch_size`, `ten_crop`,
             `limit`, `cache`, `look`.
 
     Returns:
@@ -164,7 +164,7 @@ def evaluate(
     model_dir="",
     protocol="paper",
     split="test",
-    baselines=None,
+    methods=None,
     batch_size=32,
     ten_crop=False,
     limit=None,
@@ -175,11 +175,11 @@ def evaluate(
 ):
     """Evaluate a model on a split in one pass.
 
-    Where the split has no boxes, only the classification errors are measured, and no baseline.
+    Where the split has no boxes, only the classification errors are measured, and no other method.
 
     With a second look, the model's classes, in LocErr and in the classification errors, are those
     of the mean of the frame (or of the ten crops) and of a close-up of its shape, cut out of the
-    original image. Boxes are as without, and baselines keep the classes of the frame.
+    original image. Boxes are as without, and other methods keep the classes of the frame.
 
     Args:
         model: A `GCNet`.
@@ -188,8 +188,8 @@ def evaluate(
         model_dir: Folder the model came from, to name it and to find the logs of its training.
         protocol: `"paper"`, `"full"` or `"wsoleval"`, see `gc_net.evaluation.protocols`.
         split: `"test"` or `"train"`.
-        baselines: Names, see `gc_net.methods`. If None, all that this model allows,
-            without downloading anything.
+        methods: Names of others to measure, see `gc_net.methods`. If None, all that this model
+            allows, without downloading anything.
         batch_size: Images a batch.
         ten_crop: Whether the classification errors are of the mean over ten crops, as in the
             paper. LocErr takes the class from the central one whether or not, or from its mean with
@@ -211,7 +211,7 @@ def evaluate(
     look = model.look if look is None else check_look(look)
     truth = dataset.truth(split) or _no_boxes(len(data))
     if not len(truth.boxes):
-        baselines = ()
+        methods = ()
     image_size = model.detector.image_size
     if protocol.frame == "full":
         if ten_crop:
@@ -236,9 +236,7 @@ def evaluate(
     }
     if check:
         check({**known, "images": data.fingerprint(indices)})
-    methods = method_results.prepared(
-        baselines, model.classifier, dataset, protocol, cache, options
-    )
+    methods = method_results.prepared(methods, model.classifier, dataset, protocol, cache, options)
     unreadable = Unreadable()
     images = None if cache is None else ImageCache(cache, data, resize_size)
     found = measure.collect(
@@ -259,7 +257,7 @@ def evaluate(
             f"None of the {len(found['labels']):,} evaluated images of the {split!r} split has a "
             "box to compare with. Give images that have some, or lift the limit."
         )
-    baseline_results = method_results.results(methods, protocol, found)
+    results = method_results.results(methods, protocol, found)
     return Evaluation(
         model=model_dir,
         dataset=dataset.name,
@@ -283,12 +281,12 @@ def evaluate(
             "num_without_boxes": int((found["num_truth_boxes"] == 0).sum()),
             "num_unreadable": len(unreadable),
             "unreadable": [{"file": file, "reason": reason} for file, reason in unreadable],
-            "baselines": {
+            "methods": {
                 name: {"title": result.title, "tuned": result.tuned, **result.metrics}
-                for name, result in baseline_results.items()
+                for name, result in results.items()
             },
         },
-        baselines=baseline_results,
+        methods=results,
         history=read_history(model_dir) if model_dir else {},
         mean_color=mean_color(model.classifier),
         read_image=image_reader(data, found["index"], resize_size, image_size, images),

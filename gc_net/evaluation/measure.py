@@ -16,10 +16,10 @@ _CENTER = 4  # place of the central window among the ten
 _TOP = 5
 
 
-def batch_function(model, baselines, ten_crop):
+def batch_function(model, methods, ten_crop):
     """Return a graph function of images and labels to a dict of a batch's outputs.
 
-    The classifier runs once on every image, whatever the number of baselines that look at its
+    The classifier runs once on every image, whatever the number of methods that look at its
     features.
     """
     classifier = model.classifier
@@ -44,7 +44,7 @@ def batch_function(model, baselines, ten_crop):
         logits = classifier.head(features, training=False)
         coefficients = model.shape.decode(model.detector(images, training=False))
         forward = Forward(normalized, descriptors, features, labels, images)
-        maps = {baseline.name: baseline.maps(forward) for baseline in baselines}
+        maps = {method.name: method.maps(forward) for method in methods}
         outputs = {
             "coefficients": coefficients,
             "probabilities": tf.nn.softmax(logits),
@@ -59,12 +59,12 @@ def batch_function(model, baselines, ten_crop):
     return run
 
 
-def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look=0.0, **options):
+def collect(model, methods, split, truth, protocol, *, indices, ten_crop, look=0.0, **options):
     """Run the model over the images and compare each batch with its truth at once.
 
     Args:
         model: A `GCNet`.
-        baselines: `Baseline`s, prepared.
+        methods: `Method`s, prepared.
         look: Side of the region of the second look as a multiple of the longer side of the shape's
             box, 0 for none. With it, the probabilities of every image, and those of the ten crops,
             are the mean with those of its close-up.
@@ -73,10 +73,10 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
 
     Returns:
         Dict of arrays over the images that could be read. Heat maps are not kept: `"map_iou"` has
-        a pair of arrays [N, T] for each baseline that has maps. `"frame_classes"` are those of the
-        frame alone, which baselines are measured with.
+        a pair of arrays [N, T] for each method that has maps. `"frame_classes"` are those of the
+        frame alone, which methods are measured with.
     """
-    run = batch_function(model, baselines, ten_crop)
+    run = batch_function(model, methods, ten_crop)
     look_again = None
     if look:
         look_again = CloserJudge(model.closer, split, [look])
@@ -106,11 +106,11 @@ def collect(model, baselines, split, truth, protocol, *, indices, ten_crop, look
             for name in ("probabilities", "ten_crop_probabilities"):
                 if name in outputs:
                     outputs[name] = (outputs[name] + closer) / 2
-        collected.append(_compared(model, baselines, truth, protocol, batch, outputs, options))
+        collected.append(_compared(model, methods, truth, protocol, batch, outputs, options))
     return _joined(collected)
 
 
-def _compared(model, baselines, truth, protocol, batch, outputs, options):
+def _compared(model, methods, truth, protocol, batch, outputs, options):
     """Return what is kept of a batch."""
     coefficients, num_truth = outputs["coefficients"], batch["num_boxes"]
     boxes_xyxy, _ = pipeline.padded_boxes(truth, batch["index"], batch["boxes_rel_xyxy"].shape[1])
@@ -147,11 +147,11 @@ def _compared(model, baselines, truth, protocol, batch, outputs, options):
         frame = model.shape.frame(coefficients).scaled(batch["size"][:, 1], batch["size"][:, 0])
         angle = np.asarray(principal_axes(frame)[2])
         kept["angle_error"] = np.degrees(metrics.angle_error(angle, truth.angles[batch["index"]]))
-    for baseline in baselines:
-        if baseline.name in outputs["maps"]:
-            maps = outputs["maps"][baseline.name]
-            kept[f"map_iou/{baseline.name}"], kept[f"map_iou_v2/{baseline.name}"] = (
-                protocol.map_iou(maps, truth_boxes, num_truth, options["image_size"], baseline.cut)
+    for method in methods:
+        if method.name in outputs["maps"]:
+            maps = outputs["maps"][method.name]
+            kept[f"map_iou/{method.name}"], kept[f"map_iou_v2/{method.name}"] = protocol.map_iou(
+                maps, truth_boxes, num_truth, options["image_size"], method.cut
             )
     return kept
 

@@ -1,29 +1,30 @@
-"""Baselines on their way through an evaluation: made ready before it, summed up after it."""
+"""Other methods on their way through an evaluation: made ready before it, summed up after it."""
 
 import logging
 
 from gc_net.evaluation import intervals
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.checks import spread
-from gc_net.evaluation.results import BaselineResult
+from gc_net.evaluation.results import MethodResult
+from gc_net.methods import DEFAULT, get
 from gc_net.methods.base import Unsuitable
 
 _log = logging.getLogger("gc_net")
 
-# Training images that a baseline may be fitted on; more change a principal component little.
+# Training images that a method may be fitted on; more change a principal component little.
 _FIT_IMAGES = 1000
 
 
 def prepared(names, classifier, dataset, protocol, cache, options):
-    """Return baselines that are ready to be used.
+    """Return methods that are ready to be used.
 
     Args:
-        names: Names of baselines; None for the default ones, of which those that the classifier
+        names: Names of methods; None for the default ones, of which those that the classifier
             does not allow are left out with a warning.
         classifier: The model's `Classifier`.
         dataset: The `Dataset`, of which only training images are looked at.
         cache: Folder for decoded images, or None.
-        options: For `reading.readable_batches`.
+        options: For `readable_batches`.
     """
 
     def training_batches():
@@ -32,7 +33,7 @@ def prepared(names, classifier, dataset, protocol, cache, options):
         batches = readable_batches(
             split,
             indices=indices,
-            label="Fitting a baseline",
+            label="Fitting a method",
             nothing="None of the training images that it is fitted on could be read. ",
             frame=protocol.frame,
             cache=cache,
@@ -41,21 +42,21 @@ def prepared(names, classifier, dataset, protocol, cache, options):
         return (batch["image"] for batch in batches)
 
     methods = []
-    for name in methods.DEFAULT if names is None else names:
-        method = methods.get(name)
+    for name in DEFAULT if names is None else names:
+        method = get(name)
         try:
             method.prepare(classifier, training_batches)
         except Unsuitable as error:
             if names is not None:
-                raise ValueError(f"The baseline {method.name!r} cannot be used: {error}") from error
-            _log.warning("The baseline %r is left out: %s", method.name, error)
+                raise ValueError(f"The method {method.name!r} cannot be used: {error}") from error
+            _log.warning("The method %r is left out: %s", method.name, error)
         else:
             methods.append(method)
     return methods
 
 
 def results(methods, protocol, found):
-    """Return the `BaselineResult`s by name, given what `passes.collect` found.
+    """Return the `MethodResult`s by name, given what `measure.collect` found.
 
     Their LocErr takes the class of what the network sees, without a second look: that would follow
     the shape that GC-Net placed.
@@ -77,5 +78,5 @@ def results(methods, protocol, found):
                 score.hits,
                 protocol.hits(score.iou),
             )
-            by_name[score.name] = BaselineResult(score.name, score.title, score.tuned, values)
+            by_name[score.name] = MethodResult(score.name, score.title, score.tuned, values)
     return by_name

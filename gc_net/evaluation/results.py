@@ -13,7 +13,7 @@ from gc_net.training.callbacks.csv_log import read_log
 
 
 @dataclasses.dataclass(frozen=True)
-class BaselineResult:
+class MethodResult:
     """What another method scores on the same images.
 
     Attributes:
@@ -65,7 +65,7 @@ class Evaluation:
         unreadable: (file, reason) of the images that could not be read; they are in no
             denominator.
         metrics: What goes into `metrics.json`: percentages from 0 to 100, `<name>_ci95` beside.
-        baselines: `BaselineResult`s by name, in the order of the table.
+        methods: `MethodResult`s by name, in the order of the table.
         history: Logs of the training stages: {stage: {column: [E] float64}}; empty if none.
         mean_color: [3] float32, RGB 0–255: the colour that masked pixels take.
         read_image: Function of a row to the frame's pixels, uint8 [S, S, 3].
@@ -97,7 +97,7 @@ class Evaluation:
     angle_error: np.ndarray | None
     unreadable: tuple[tuple[str, str], ...]
     metrics: Mapping[str, Any]
-    baselines: Mapping[str, BaselineResult]
+    methods: Mapping[str, MethodResult]
     history: Mapping[str, Mapping[str, np.ndarray]]
     mean_color: np.ndarray
     read_image: Callable[[int], np.ndarray]

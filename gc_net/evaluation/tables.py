@@ -20,10 +20,10 @@ def evaluation_table(metrics):
     own = f"GC-Net ({metrics['settings']['shape']})"
     rows = [["", *(heading for _, heading in COLUMNS)], [own, *_cells(metrics)]]
     tuned = False
-    for baseline in metrics["baselines"].values():
-        tuned = tuned or baseline["tuned"]
-        mark = f" {_TUNED}" if baseline["tuned"] else ""
-        rows.append([baseline["title"] + mark, *_cells(baseline)])
+    for method in metrics["methods"].values():
+        tuned = tuned or method["tuned"]
+        mark = f" {_TUNED}" if method["tuned"] else ""
+        rows.append([method["title"] + mark, *_cells(method)])
     lines = [aligned(rows), ""]
     lines.append(_described(metrics))
     if "corloc" in metrics:
@@ -31,7 +31,7 @@ def evaluation_table(metrics):
         lines.append(f"CorLoc's 95 % interval: {low:.2f} to {high:.2f}.")
     else:
         lines.append(
-            "No image has a true box, so only the classes are measured, without baselines and "
+            "No image has a true box, so only the classes are measured, without other methods and "
             f"report. {GIVE_BOXES}"
         )
     if "mask_iou" in metrics:

@@ -36,14 +36,14 @@ class Run:
     Attributes:
         name: Name of the row.
         metrics: Content of a metrics.json.
-        baseline: Whether it is of another method than GC-Net, which has no loss terms and no shape
-            to tell it by: every table labels it by its name.
+        other_method: Whether it is of another method than GC-Net, which has no loss terms and no
+            shape to tell it by: every table labels it by its name.
         path: Where it was read from, to tell runs of one name apart; None if it was not read.
     """
 
     name: str
     metrics: dict
-    baseline: bool = False
+    other_method: bool = False
     path: str | None = None
 
     @property
@@ -63,7 +63,7 @@ class Form:
         labels: Headings of the leading columns.
         label: Function of a run and a markup to the cells below them.
         columns: Keys of `COLUMNS`.
-        group: Function of a run to what it shares with the rows of its group; baselines are one
+        group: Function of a run to what it shares with the rows of its group; other methods are one
             of their own.
         by_name: Whether rows are told apart by the names of the runs.
     """
@@ -144,13 +144,15 @@ def read_run(path, name=None):
     return Run(name, metrics, path=found)
 
 
-def with_baselines(run):
-    """Return the run and a row for each of its baselines; tuned ones are marked by a star."""
+def with_methods(run):
+    """Return the run and a row for each method measured with it; a star marks tuned ones."""
     rows = [run]
-    for baseline in run.metrics.get("baselines", {}).values():
-        title = baseline["title"] + (" *" if baseline["tuned"] else "")
+    # Files of earlier versions have them as "baselines".
+    methods = run.metrics.get("methods", run.metrics.get("baselines", {}))
+    for method in methods.values():
+        title = method["title"] + (" *" if method["tuned"] else "")
         shared = {name: run.metrics.get(name) for name in _SAME}
-        rows.append(Run(title, {**shared, **baseline}, baseline=True))
+        rows.append(Run(title, {**shared, **method}, other_method=True))
     return rows
 
 
@@ -205,7 +207,7 @@ def statistics(runs, name):
 
 def _place(run, form, markup):
     """Return the group of a run and its labels: what it shares with the others of its row."""
-    if run.baseline:
+    if run.other_method:
         return None, (markup.text(run.name), *[markup.text("–")] * (len(form.labels) - 1))
     return form.group(run), form.label(run, markup)
 

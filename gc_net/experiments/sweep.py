@@ -144,7 +144,7 @@ def _run(config, options, work_dir, measure):
         model_dir,
         recorded_dataset,
         os.path.dirname(metrics_file),
-        baselines=(),
+        methods=(),
         report=False,
         cache=cache_dir,
         **measure,

@@ -1,4 +1,4 @@
-"""Baselines: what other methods make of the same network and the same images.
+"""Methods: what others make of the same network and the same images.
 
 | name | method | reads labels |
 |---|---|---|
@@ -18,8 +18,8 @@ given), and LocErr counts a box only if its class is right, so it asks for no ot
 
 from gc_net.registry import Registry
 
-BASELINES = Registry(
-    "baseline",
+METHODS = Registry(
+    "method",
     {
         "constant": "gc_net.methods.constant:Constant",
         "cam": "gc_net.methods.cam:CAM",
@@ -36,5 +36,5 @@ DEFAULT = ("constant", "cam", "grad_cam", "saliency", "ddt")
 
 
 def get(name):
-    """Return a new baseline called `name`; a baseline passes through."""
-    return BASELINES.get(name)() if isinstance(name, str) else name
+    """Return a new method called `name`; a method passes through."""
+    return METHODS.get(name)() if isinstance(name, str) else name

@@ -1,4 +1,4 @@
-"""What every baseline offers."""
+"""What every method offers."""
 
 import abc
 from typing import Any, NamedTuple
@@ -9,11 +9,11 @@ from gc_net.metrics import IOU_THRESHOLDS
 
 
 class Unsuitable(ValueError):
-    """A baseline that the model at hand does not allow; the message says why."""
+    """A method that the model at hand does not allow; the message says why."""
 
 
 class Forward(NamedTuple):
-    """One batch on its way through the classifier, as tensors; shared by all baselines.
+    """One batch on its way through the classifier, as tensors; shared by all methods.
 
     Attributes:
         normalized: [B, S, S, 3], what the trunk is given.
@@ -34,7 +34,7 @@ class Score(NamedTuple):
     """A row of the table, image by image.
 
     Attributes:
-        name, title, tuned: As in `gc_net.evaluation.results.BaselineResult`.
+        name, title, tuned: As in `gc_net.evaluation.results.MethodResult`.
         iou: [N] float64, NaN without true boxes.
         hits: bool [L, N], whether image n is right at IoU level l of `metrics.IOU_THRESHOLDS`,
             for MaxBoxAccV2.
@@ -47,7 +47,7 @@ class Score(NamedTuple):
     hits: np.ndarray
 
 
-class Baseline(abc.ABC):
+class Method(abc.ABC):
     """A method that is given the same images, and for its maps the same classifier."""
 
     name: str
@@ -78,11 +78,11 @@ class Baseline(abc.ABC):
             protocol: The `Protocol`.
             truth_boxes, num_truth: [N, K, 4] and [N], in the protocol's units.
             iou, iou_v2: [N, T] of the heat maps' boxes at every level, see `Protocol.map_iou`;
-                None for a baseline without maps.
+                None for a method without maps.
         """
 
 
-class HeatMapBaseline(Baseline):
+class HeatMapMethod(Method):
     """A method whose maps have to be cut at some level.
 
     Attributes:

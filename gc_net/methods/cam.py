@@ -3,10 +3,10 @@
 import keras
 import tensorflow as tf
 
-from gc_net.methods.base import HeatMapBaseline, Unsuitable
+from gc_net.methods.base import HeatMapMethod, Unsuitable
 
 
-class CAM(HeatMapBaseline):
+class CAM(HeatMapMethod):
     """Σ_k w_k f_k: the trunk's channels, weighted as the class weighs their averages.
 
     Only defined where the head is an average over positions and one linear layer.

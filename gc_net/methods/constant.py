@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from gc_net.methods.base import Baseline, Score, hits_by_level
+from gc_net.methods.base import Method, Score, hits_by_level
 
 # Sides that are tried, in the frame's width and height; up to the frame and a little beyond, as
 # the paper's crop cuts objects off.
 _SIDES = np.arange(0.3, 1.2001, 0.02)
 
 
-class Constant(Baseline):
+class Constant(Method):
     """A centred box of half the frame's area, and the best of all centred boxes."""
 
     name = "constant"

@@ -1,10 +1,10 @@
-"""Deep descriptor transforming as a baseline, see `gc_net.teachers.descriptors`."""
+"""Deep descriptor transforming as a method, see `gc_net.teachers.descriptors`."""
 
-from gc_net.methods.base import Baseline, Score, Unsuitable, hits_by_level
+from gc_net.methods.base import Method, Score, Unsuitable, hits_by_level
 from gc_net.teachers.descriptors import Transform, describer, descriptor_model
 
 
-class DDT(Baseline):
+class DDT(Method):
     """The first principal component of the classifier's descriptors, fitted on training images."""
 
     name = "ddt"

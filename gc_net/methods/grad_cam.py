@@ -2,10 +2,10 @@
 
 import tensorflow as tf
 
-from gc_net.methods.base import HeatMapBaseline
+from gc_net.methods.base import HeatMapMethod
 
 
-class GradCAM(HeatMapBaseline):
+class GradCAM(HeatMapMethod):
     """ReLU(Σ_k α_k f_k): the trunk's channels, weighted by the class score's mean gradient.
 
     Works with every head. Where the head is an average and one linear layer, α is the layer's

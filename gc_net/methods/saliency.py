@@ -2,14 +2,14 @@
 
 import tensorflow as tf
 
-from gc_net.methods.base import HeatMapBaseline
+from gc_net.methods.base import HeatMapMethod
 
 # Widths of the blur, as a fraction of the image: single pixels of a gradient are noise, and would
 # make their own connected parts.
 _BLUR = 1 / 32
 
 
-class Saliency(HeatMapBaseline):
+class Saliency(HeatMapMethod):
     """max over colours of |∂ class score / ∂ pixel|, blurred.
 
     The authors grow the box from the brightest pixels by a colour segmentation; here it is cut

@@ -1,4 +1,4 @@
-"""Silhouettes as a baseline: how the teacher of a warm-up sees images.
+"""Silhouettes as a method: how the teacher of a warm-up sees images.
 
 At the model's image size and in its frame, that is; the teacher sees whole images, often larger.
 """

@@ -89,8 +89,8 @@ def _about(evaluation):
 
 
 def _verdict(evaluation):
-    """Return a sentence that sets the headline beside the best fair baseline."""
-    fair = [result for result in evaluation.baselines.values() if not result.tuned]
+    """Return a sentence that sets the headline beside the best fair one of the others."""
+    fair = [result for result in evaluation.methods.values() if not result.tuned]
     own = evaluation.metrics["corloc"]
     right = f"The predicted box is right in <strong>{own:.1f} %</strong> of the images."
     if not fair:
@@ -99,8 +99,8 @@ def _verdict(evaluation):
     other = best.metrics["corloc"]
     relation = "above" if own >= other else "below"
     return (
-        f"{right} That is {abs(own - other):.1f} points {relation} the best baseline that never "
-        "saw a box, "
+        f"{right} That is {abs(own - other):.1f} points {relation} the best other method "
+        "that never saw a box, "
         f"{text(best.title)} ({other:.1f} %)."
     )
 

@@ -55,10 +55,10 @@ def headline(metrics):
 
 
 def methods(evaluation):
-    """Return head and body of the table of GC-Net and the baselines; tuned ones are marked."""
+    """Return head and body of the table of GC-Net and the other methods; tuned ones are marked."""
     name = f"GC-Net, {evaluation.shape.name.replace('_', ' ')}"
     rows = [_method_row(name, evaluation.metrics, "own", "")]
-    for result in evaluation.baselines.values():
+    for result in evaluation.methods.values():
         mark = ' <span class="tuned">tuned on these boxes</span>' if result.tuned else ""
         style = "is-tuned" if result.tuned else ""
         rows.append(_method_row(result.title, result.metrics, style, mark))
@@ -88,7 +88,7 @@ def _method_row(name, metrics, style, mark):
 def notes(evaluation):
     """Return what has to be said about the numbers: what is tuned, what is left out."""
     found = []
-    if any(result.tuned for result in evaluation.baselines.values()):
+    if any(result.tuned for result in evaluation.methods.values()):
         found.append(
             "<p>Methods <em>tuned on these boxes</em> had a threshold or a size chosen by the very "
             "boxes they are measured with. Their figures are upper bounds, not fair rivals.</p>"

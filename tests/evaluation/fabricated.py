@@ -7,7 +7,7 @@ from gc_net import metrics
 from gc_net.data import transforms
 from gc_net.datasets.creatures import Creatures
 from gc_net.evaluation import intervals, protocols
-from gc_net.evaluation.results import BaselineResult, Evaluation
+from gc_net.evaluation.results import Evaluation, MethodResult
 from gc_net.methods.base import hits_by_level
 from gc_net.methods.constant import Constant
 from gc_net.report.images import image_reader
@@ -44,12 +44,12 @@ def fabricated(count=60, shape="rotated_ellipse", seed=0, image_size=SIZE, **cha
     top[:, 0] = np.where(rng.random(count) < 0.8, labels, top[:, 0])
     top = top.astype(np.int32)
     located = protocol.hits(iou)
-    baselines = {}
+    methods = {}
     for score in Constant().scores(protocol, truth_boxes, num_truth, None, None):
         values = intervals.method_metrics(
             labels, top, score.iou, score.hits, protocol.hits(score.iou)
         )
-        baselines[score.name] = BaselineResult(score.name, score.title, score.tuned, values)
+        methods[score.name] = MethodResult(score.name, score.title, score.tuned, values)
     values = {
         "model": "runs/demo/model",
         "dataset": "creatures",
@@ -80,7 +80,7 @@ def fabricated(count=60, shape="rotated_ellipse", seed=0, image_size=SIZE, **cha
             **intervals.summarized(intervals.class_errors(labels, top)),
             **intervals.method_metrics(labels, top, iou, hits_by_level(protocol, iou), located),
         },
-        "baselines": baselines,
+        "methods": methods,
         "history": {"classifier": _classifier_log(rng), "detector": _detector_log(rng)},
         "mean_color": MEAN_COLOR,
         "read_image": image_reader(split, np.arange(count), resize_size, image_size, None),

@@ -63,7 +63,7 @@ def in_crop(box):
 class TestNumbers:
     def test_are_those_of_a_loop_over_the_images(self, model):
         dataset = Blocks()
-        result = evaluate(model, CLASS_NAMES, dataset, baselines=["constant"], batch_size=4)
+        result = evaluate(model, CLASS_NAMES, dataset, methods=["constant"], batch_size=4)
         images = np.stack([result.read_image(row) for row in range(9)])
         logits = model.predict(images, verbose=0)["class_logits"]
         labels = dataset.split("test").labels
@@ -95,7 +95,7 @@ class TestNumbers:
         outputs.bias.assign([7, 3, 2, 6, 5, 4, 1])
         dataset = Blocks(num_test=30, class_names=names)
         labels = dataset.split("test").labels
-        result = evaluate(model, names, dataset, baselines=[], ten_crop=ten_crop)
+        result = evaluate(model, names, dataset, methods=[], ten_crop=ten_crop)
         assert result.top_classes.tolist() == [[0, 3, 4, 5, 1]] * 30
         metrics, located = result.metrics, result.located
         assert metrics["cls_err_top1"] == pytest.approx(100 * 20 / 30, abs=1e-3)
@@ -108,20 +108,20 @@ class TestNumbers:
 
     def test_boxes_in_images_are_pixels_of_the_originals(self, model):
         dataset = Blocks()
-        result = evaluate(model, CLASS_NAMES, dataset, baselines=[])
+        result = evaluate(model, CLASS_NAMES, dataset, methods=[])
         truth = result.boxes_in_images(result.truth_boxes_rel_xyxy)[:, 0]
         np.testing.assert_allclose(truth, [dataset.box(index) for index in range(9)], atol=1e-4)
 
     def test_of_the_whole_image_do_not_depend_on_the_crop(self, model):
         dataset = Blocks()
-        result = evaluate(model, CLASS_NAMES, dataset, protocol="full", baselines=[])
+        result = evaluate(model, CLASS_NAMES, dataset, protocol="full", methods=[])
         boxes = [np.array(dataset.box(index)) / [60, 40, 60, 40] for index in range(9)]
         np.testing.assert_allclose(result.iou, [plain_iou(BOX, box) for box in boxes], atol=1e-3)
         assert result.resize_size == result.image_size == SIZE
 
     def test_ten_crops_average_the_probabilities_and_nothing_else(self):
         model, dataset = looking_model(), Blocks(num_test=30)
-        result = evaluate(model, CLASS_NAMES, dataset, baselines=["cam"], ten_crop=True)
+        result = evaluate(model, CLASS_NAMES, dataset, methods=["cam"], ten_crop=True)
         split = dataset.split("test")
         wrong, corners = [], []
         for index in range(30):
@@ -135,11 +135,11 @@ class TestNumbers:
         assert result.metrics["cls_err_top1"] == pytest.approx(100 * np.mean(wrong), abs=1e-3)
         assert result.metrics["ten_crop"]
         # All else is of the central crop alone.
-        one_crop = evaluate(model, CLASS_NAMES, dataset, baselines=["cam"])
+        one_crop = evaluate(model, CLASS_NAMES, dataset, methods=["cam"])
         np.testing.assert_array_equal(result.top_classes, one_crop.top_classes)
         np.testing.assert_allclose(result.top_probabilities, one_crop.top_probabilities, atol=1e-4)
         np.testing.assert_allclose(result.coefficients, one_crop.coefficients, atol=1e-4)
-        for name in ("corloc", "loc_err_top1", "baselines"):
+        for name in ("corloc", "loc_err_top1", "methods"):
             assert result.metrics[name] == one_crop.metrics[name]
         # It matters that they are ten, and which one it is.
         assert result.metrics["cls_err_top1"] != one_crop.metrics["cls_err_top1"]
@@ -148,7 +148,7 @@ class TestNumbers:
 
     def test_batches_do_not_matter(self, model):
         results = [
-            evaluate(model, CLASS_NAMES, Blocks(), baselines=["cam", "ddt"], batch_size=size)
+            evaluate(model, CLASS_NAMES, Blocks(), methods=["cam", "ddt"], batch_size=size)
             for size in (2, 9)
         ]
         assert results[0].metrics == results[1].metrics
@@ -157,7 +157,7 @@ class TestNumbers:
         model = tiny_model("rotated_rectangle")
         # 45° in the square, flatter in an image half as high again as it is wide.
         set_coefficients(model, [0.5, 0.5, 0.9, 0.1, np.pi / 4])
-        result = evaluate(model, CLASS_NAMES, Masked(), baselines=[])
+        result = evaluate(model, CLASS_NAMES, Masked(), methods=[])
         expected = np.degrees(np.arctan2(40, 60))
         np.testing.assert_allclose(result.angle_error, expected, atol=1.0)
         assert result.metrics["angle_error"] == pytest.approx(result.angle_error.mean(), abs=1e-3)
@@ -167,25 +167,25 @@ class TestNumbers:
         set_coefficients(
             boxed, [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
         )
-        result = evaluate(boxed, CLASS_NAMES, Masked(), baselines=[])
+        result = evaluate(boxed, CLASS_NAMES, Masked(), methods=[])
         assert result.mask_iou[0] > 0.85  # but for the pixels along its edges
         assert result.angle_error is None  # an upright shape has no angle
 
 
 class TestWhatIsLeftOut:
     def test_unreadable_images_are_named_and_in_no_denominator(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(bad=(2, 5)), baselines=["constant"])
+        result = evaluate(model, CLASS_NAMES, Blocks(bad=(2, 5)), methods=["constant"])
         assert result.metrics["num_images"] == len(result) == 7
         assert result.metrics["num_unreadable"] == 2
         assert result.unreadable == (("test/2.png", "truncated"), ("test/5.png", "truncated"))
         assert result.index.tolist() == [0, 1, 3, 4, 6, 7, 8]
-        full = evaluate(model, CLASS_NAMES, Blocks(), baselines=[])
+        full = evaluate(model, CLASS_NAMES, Blocks(), methods=[])
         expected = 100 * full.located[result.index].mean()
         assert result.metrics["corloc"] == pytest.approx(expected, abs=1e-3)
 
     def test_images_without_boxes_count_for_classes_only(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(without_boxes=(0, 4)), baselines=["cam"])
-        full = evaluate(model, CLASS_NAMES, Blocks(), baselines=[])
+        result = evaluate(model, CLASS_NAMES, Blocks(without_boxes=(0, 4)), methods=["cam"])
+        full = evaluate(model, CLASS_NAMES, Blocks(), methods=[])
         kept = np.setdiff1d(np.arange(9), (0, 4))
         assert result.metrics["num_images"] == 9
         assert result.metrics["num_without_boxes"] == 2
@@ -196,18 +196,18 @@ class TestWhatIsLeftOut:
 
     @pytest.mark.parametrize("without", [{"boxes": False}, {"without_boxes": range(9)}])
     def test_without_any_box_the_classes_are_measured_all_the_same(self, model, without):
-        options = {"ten_crop": True, "baselines": ["constant", "cam"]}
+        options = {"ten_crop": True, "methods": ["constant", "cam"]}
         metrics = evaluate(model, CLASS_NAMES, Blocks(**without), **options).metrics
         full = evaluate(model, CLASS_NAMES, Blocks(), **options).metrics
         for name in ("cls_err_top1", "cls_err_top1_ci95", "cls_err_top5", "num_images"):
             assert metrics[name] == full[name]
         assert metrics["num_without_boxes"] == 9
-        assert metrics["baselines"] == {}
+        assert metrics["methods"] == {}
         located = {name for name in full if name.startswith(("loc_err", "corloc", "mean_iou"))}
         assert located and not located & set(metrics)
 
     def test_a_limit_takes_images_from_all_over_the_split(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(), baselines=[], limit=3)
+        result = evaluate(model, CLASS_NAMES, Blocks(), methods=[], limit=3)
         assert result.index.tolist() == [0, 3, 6]
 
 
@@ -229,9 +229,9 @@ class TestErrors:
     )
     def test_say_what_does_not_fit(self, model, dataset, names, message):
         with pytest.raises(ValueError, match=f"(?s){message}"):
-            evaluate(model, names, dataset, baselines=[])
+            evaluate(model, names, dataset, methods=[])
 
-    def test_training_images_that_cannot_be_read_for_a_baseline(self, model, monkeypatch):
+    def test_training_images_that_cannot_be_read_for_a_method(self, model, monkeypatch):
         dataset, split = Blocks(), Blocks.split
 
         def broken(index):
@@ -243,9 +243,9 @@ class TestErrors:
 
         monkeypatch.setattr(Blocks, "split", damaged_train)
         with pytest.raises(ValueError, match="'ddt' cannot be used: None of the training im"):
-            evaluate(model, CLASS_NAMES, dataset, baselines=["ddt"])
+            evaluate(model, CLASS_NAMES, dataset, methods=["ddt"])
         # One that was not asked for by name is left out.
-        assert "ddt" not in evaluate(model, CLASS_NAMES, dataset).metrics["baselines"]
+        assert "ddt" not in evaluate(model, CLASS_NAMES, dataset).metrics["methods"]
 
     def test_a_classifier_localizes_nothing(self, model):
         with pytest.raises(ValueError, match="Classifier, which localizes nothing"):
@@ -253,21 +253,21 @@ class TestErrors:
 
     def test_no_box_among_the_evaluated_images(self, model):
         with pytest.raises(DataError, match="None of the 3 evaluated images"):
-            evaluate(model, CLASS_NAMES, Blocks(without_boxes=(0, 3, 6)), baselines=[], limit=3)
+            evaluate(model, CLASS_NAMES, Blocks(without_boxes=(0, 3, 6)), methods=[], limit=3)
 
-    def test_an_unknown_baseline_names_the_known_ones(self, model):
-        with pytest.raises(ValueError, match=r"Unknown baseline 'camera'.*grad_cam"):
-            evaluate(model, CLASS_NAMES, Blocks(), baselines=["camera"])
+    def test_an_unknown_method_names_the_known_ones(self, model):
+        with pytest.raises(ValueError, match=r"Unknown method 'camera'.*grad_cam"):
+            evaluate(model, CLASS_NAMES, Blocks(), methods=["camera"])
 
-    def test_a_baseline_that_was_asked_for_and_does_not_fit(self):
+    def test_a_method_that_was_asked_for_and_does_not_fit(self):
         model = tiny_model(head="position")
         with pytest.raises(ValueError, match=r"'cam' cannot be used.*one linear layer"):
-            evaluate(model, CLASS_NAMES, Blocks(), baselines=["cam"])
+            evaluate(model, CLASS_NAMES, Blocks(), methods=["cam"])
 
-    def test_a_baseline_that_was_not_asked_for_is_left_out_with_a_warning(self, caplog):
+    def test_a_method_that_was_not_asked_for_is_left_out_with_a_warning(self, caplog):
         result = evaluate(tiny_model(head="position"), CLASS_NAMES, Blocks(), limit=3)
-        assert "cam_fixed" not in result.baselines
-        assert "grad_cam_fixed" in result.baselines
+        assert "cam_fixed" not in result.methods
+        assert "grad_cam_fixed" in result.methods
         assert "'cam' is left out" in caplog.text
 
     def test_whole_images_have_no_ten_crops(self, model):
@@ -277,7 +277,7 @@ class TestErrors:
     @pytest.mark.parametrize("protocol", ["full", "wsoleval"])
     def test_whole_images_are_squashed_to_one_size(self, model, tmp_path, protocol):
         save_model(tmp_path / "model", model, CLASS_NAMES, {"resize_size": 40})
-        options = {"protocol": protocol, "baselines": [], "limit": 1}
+        options = {"protocol": protocol, "methods": [], "limit": 1}
         with pytest.raises(ValueError, match=f"'{protocol}' shows whole images: .* resize_size"):
             run_evaluation(
                 tmp_path / "model", Blocks(), tmp_path / "evaluation", resize_size=40, **options
@@ -321,7 +321,7 @@ def test_a_photo_that_was_taken_sideways_is_compared_with_boxes_of_it_upright(tm
     write_text(tmp_path / "boxes.csv", "path,xmin,ymin,xmax,ymax\nval/a/turned.jpg,4,33,20,51\n")
     model = tiny_model("rectangle", num_classes=2)
     set_coefficients(model, [12 / 40, 42 / 60, 16 / 40, 18 / 60])
-    result = evaluate(model, ("a", "b"), Folder(tmp_path), protocol="full", baselines=[])
+    result = evaluate(model, ("a", "b"), Folder(tmp_path), protocol="full", methods=[])
     assert result.files[0] == "val/a/turned.jpg"
     assert result.sizes[0].tolist() == [60, 40]
     assert result.iou[0] == pytest.approx(1, abs=1e-3)
@@ -342,7 +342,7 @@ class TestFiles:
             lambda info: Blocks(bad=(1,)),
             folder / "evaluation",
             protocol="wsoleval",
-            baselines=["constant", "cam"],
+            methods=["constant", "cam"],
             score_maps=True,
             report=False,
         )
@@ -361,7 +361,7 @@ class TestFiles:
         assert content["protocol"] == "wsoleval"
         assert content["dataset"] == "blocks"
         assert content["model"].endswith("model")
-        tuned = {name: item["tuned"] for name, item in content["baselines"].items()}
+        tuned = {name: item["tuned"] for name, item in content["methods"].items()}
         assert tuned == {
             "constant_fixed": False,
             "constant_best": True,
@@ -436,36 +436,36 @@ class TestAnEvaluationThatIsThere:
     ):
         model_dir, output = folders
         other = {"dataset": Blocks(), **other}
-        run_evaluation(model_dir, Blocks(), output, baselines=["constant"])
+        run_evaluation(model_dir, Blocks(), output, methods=["constant"])
         before = {path.name: path.read_bytes() for path in output.iterdir()}
         with monkeypatch.context() as patch:
             patch.setattr(measure, "collect", None)  # refused before the pass
             with pytest.raises(ValueError, match=rf"otherwise: .*{message}.*--output"):
                 run_evaluation(model_dir, output_dir=output, replace=False, **other)
         assert {path.name: path.read_bytes() for path in output.iterdir()} == before
-        metrics = run_evaluation(model_dir, output_dir=output, baselines=[], **other)
+        metrics = run_evaluation(model_dir, output_dir=output, methods=[], **other)
         assert json.loads((output / "metrics.json").read_text()) == metrics
 
     @pytest.mark.parametrize("bad", [(), (4,)])
     def test_is_replaced_by_one_measured_alike(self, folders, bad):
         model_dir, output = folders
-        run_evaluation(model_dir, Blocks(bad=bad), output, baselines=["constant"])
-        metrics = run_evaluation(model_dir, Blocks(), output, baselines=[], replace=False, look=0)
+        run_evaluation(model_dir, Blocks(bad=bad), output, methods=["constant"])
+        metrics = run_evaluation(model_dir, Blocks(), output, methods=[], replace=False, look=0)
         assert json.loads((output / "metrics.json").read_text()) == metrics
-        assert metrics["baselines"] == {}
+        assert metrics["methods"] == {}
 
     def test_that_is_damaged_or_does_not_say_how_is_replaced(self, folders):
         model_dir, output = folders
         output.mkdir()
         for text in ("{", '{"corloc": 70.0}'):
             (output / "metrics.json").write_text(text)
-            run_evaluation(model_dir, Blocks(), output, baselines=[], replace=False)
+            run_evaluation(model_dir, Blocks(), output, methods=[], replace=False)
             assert json.loads((output / "metrics.json").read_text())["num_images"] == 9
 
     @pytest.mark.parametrize("without", [{"report": False}, {"dataset": Blocks(boxes=False)}])
     def test_leaves_no_report_beside_other_numbers(self, folders, without):
         model_dir, output = folders
-        run_evaluation(model_dir, Blocks(), output, baselines=[])
+        run_evaluation(model_dir, Blocks(), output, methods=[])
         assert (output / "report.html").exists()
         run_evaluation(model_dir, output_dir=output, **{"dataset": Blocks(), **without})
         assert sorted(os.listdir(output)) == ["metrics.json", "predictions.json"]
@@ -527,7 +527,7 @@ class TestFilesWithoutBoxes:
 
 class TestPictures:
     def test_images_and_masks_are_those_the_network_saw(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(bad=(0,)), baselines=[])
+        result = evaluate(model, CLASS_NAMES, Blocks(bad=(0,)), methods=[])
         image = transforms.squash(Blocks().split("test").read(1), RESIZE)[2:34, 2:34]
         np.testing.assert_array_equal(result.read_image(0), image)
         masks = result.render_masks(np.array([0, 3]))
@@ -535,7 +535,7 @@ class TestPictures:
         assert masks[0, 16, 16] > 0.5 > masks[0, 0, 0]
 
     def test_the_mean_colour_normalizes_to_zero(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(), baselines=[], limit=1)
+        result = evaluate(model, CLASS_NAMES, Blocks(), methods=[], limit=1)
         np.testing.assert_allclose(result.mean_color, 127.0, atol=1e-3)
 
 

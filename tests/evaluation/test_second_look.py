@@ -77,7 +77,7 @@ def looked_at(classifier, protocol):
 
 @pytest.mark.parametrize("protocol", ["paper", "full"])
 def test_classes_are_those_of_the_mean_of_both_looks(model, protocol):
-    options = {"protocol": protocol, "baselines": ["constant", "cam"], "batch_size": 4}
+    options = {"protocol": protocol, "methods": ["constant", "cam"], "batch_size": 4}
     plain = evaluate(model, CLASS_NAMES, Blocks(), **options)
     result = evaluate(model, CLASS_NAMES, Blocks(), look=LOOK, **options)
     first, second = looked_at(model.classifier, protocol)
@@ -92,14 +92,14 @@ def test_classes_are_those_of_the_mean_of_both_looks(model, protocol):
     # It matters, and only to the classes of the model itself.
     assert (result.top_classes != plain.top_classes).any()
     np.testing.assert_array_equal(result.boxes_rel_xyxy, plain.boxes_rel_xyxy)
-    for name in ("corloc", "mean_iou", "baselines"):
+    for name in ("corloc", "mean_iou", "methods"):
         assert result.metrics[name] == plain.metrics[name]
     assert result.metrics["settings"]["look"] == LOOK
     assert plain.metrics["settings"]["look"] == 0.0
 
 
 def test_ten_crops_are_averaged_with_the_close_up(model):
-    options = {"baselines": [], "ten_crop": True}
+    options = {"methods": [], "ten_crop": True}
     result = evaluate(model, CLASS_NAMES, Blocks(), look=LOOK, **options)
     _, second = looked_at(model.classifier, "paper")
     read, labels = Blocks().split("test").read, Blocks().split("test").labels
@@ -116,7 +116,7 @@ def test_ten_crops_are_averaged_with_the_close_up(model):
 @pytest.mark.parametrize("with_namer", [False, True])
 def test_evaluation_sees_what_prediction_sees(model, namer, with_namer):
     looking = model.naming(model.classifier, LOOK, namer if with_namer else None)
-    result = evaluate(looking, CLASS_NAMES, Blocks(), protocol="full", baselines=[])
+    result = evaluate(looking, CLASS_NAMES, Blocks(), protocol="full", methods=[])
     read = Blocks().split("test").read
     predictions = Localizer(looking, CLASS_NAMES).predict([read(index) for index in range(9)])
     for row, prediction in enumerate(predictions):
@@ -129,7 +129,7 @@ def test_evaluation_sees_what_prediction_sees(model, namer, with_namer):
 def test_the_metrics_tell_the_namer_that_was_asked(model, namer, look):
     for given, size in ((namer, SIZE + 12), (None, None)):
         named = model.naming(model.classifier, LOOK, given)
-        result = evaluate(named, CLASS_NAMES, Blocks(), baselines=[], limit=3, look=look)
+        result = evaluate(named, CLASS_NAMES, Blocks(), methods=[], limit=3, look=look)
         assert result.metrics["settings"]["namer_size"] == (size if look else None)
 
 
@@ -139,12 +139,12 @@ def test_the_model_says_the_look_and_may_be_overruled(model, tmp_path):
         save_model(tmp_path / "model", model, CLASS_NAMES)
     finally:
         model.look = 0.0
-    options = {"baselines": [], "report": False}
+    options = {"methods": [], "report": False}
     given = tmp_path / "model", Blocks()
     own = run_evaluation(*given, tmp_path / "own", **options)
     without = run_evaluation(*given, tmp_path / "without", look=0.0, **options)
     assert own["settings"]["look"] == LOOK and without["settings"]["look"] == 0.0
-    plain = evaluate(model, CLASS_NAMES, Blocks(), baselines=[]).metrics
+    plain = evaluate(model, CLASS_NAMES, Blocks(), methods=[]).metrics
     assert {**without, "model": ""} == json.loads(json.dumps(plain))
     assert json.loads((tmp_path / "own" / "metrics.json").read_text()) == own
     with pytest.raises(ValueError, match="`look` must be 0, for no second look"):
@@ -152,7 +152,7 @@ def test_the_model_says_the_look_and_may_be_overruled(model, tmp_path):
 
 
 def test_a_cache_of_squashed_images_does_not_keep_from_looking_closer(model, tmp_path):
-    options = {"baselines": [], "look": LOOK}
+    options = {"methods": [], "look": LOOK}
     plain = evaluate(model, CLASS_NAMES, Blocks(), **options)
     for _ in range(2):
         cached = evaluate(model, CLASS_NAMES, Blocks(), cache=tmp_path, **options)
@@ -161,8 +161,8 @@ def test_a_cache_of_squashed_images_does_not_keep_from_looking_closer(model, tmp
 
 
 def test_unreadable_images_are_left_out_as_ever(model):
-    result = evaluate(model, CLASS_NAMES, Blocks(bad=(2, 5)), baselines=[], look=LOOK)
-    full = evaluate(model, CLASS_NAMES, Blocks(), baselines=[], look=LOOK)
+    result = evaluate(model, CLASS_NAMES, Blocks(bad=(2, 5)), methods=[], look=LOOK)
+    full = evaluate(model, CLASS_NAMES, Blocks(), methods=[], look=LOOK)
     assert result.index.tolist() == [0, 1, 3, 4, 6, 7, 8]
     expected = full.top_probabilities[result.index]
     np.testing.assert_allclose(result.top_probabilities, expected, atol=1e-5)

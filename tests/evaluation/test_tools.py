@@ -46,17 +46,17 @@ def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wro
     names = get("creatures", num_classes=2).class_names
     model_dir = tmp_path / "run" / "model"
     save_model(model_dir, tiny_model(num_classes=2), names, {"config": {"data": data}})
-    result = run_tool("tools.evaluate", f"--model={model_dir}", "--baselines=constant,ddt")
+    result = run_tool("tools.evaluate", f"--model={model_dir}", "--methods=constant,ddt")
     assert result.returncode == 0, result.stderr
     assert "6 images of creatures (test), protocol paper" in result.stdout
     folder = tmp_path / "run" / "evaluation"
     assert {"metrics.json", "predictions.json", "report.html"} <= set(os.listdir(folder))
     assert json.loads((folder / "metrics.json").read_text())["num_images"] == 6
-    result = run_tool("tools.compare", str(tmp_path / "run"), "--baselines")
+    result = run_tool("tools.compare", str(tmp_path / "run"), "--methods")
     assert result.returncode == 0, result.stderr
     assert "| run |" in result.stdout and "| DDT |" in result.stdout
     # Measured otherwise, it must not take the place of what is there.
-    otherwise = ["tools.evaluate", f"--model={model_dir}", "--baselines=", "--protocol=full"]
+    otherwise = ["tools.evaluate", f"--model={model_dir}", "--methods=", "--protocol=full"]
     result = run_tool(*otherwise)
     assert result.returncode == 1
     assert "protocol was 'paper', now 'full'" in result.stderr and "--output" in result.stderr

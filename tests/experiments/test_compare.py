@@ -146,13 +146,13 @@ class TestLaTeX:
         assert r"$\mathcal{L}_a$ + $\mathcal{L}_o$ &" in text
 
 
-class TestBaselines:
+class TestMethods:
     def test_follow_their_run_and_tuned_ones_never_win(self):
-        baselines = {
+        methods = {
             "cam_fixed": {"title": "CAM, cut at 0.2", "tuned": False, "corloc": 50.0},
             "cam_best": {"title": "CAM, best cut 0.1", "tuned": True, "corloc": 99.0},
         }
-        rows = compare.with_baselines(run("ours", baselines=baselines))
+        rows = compare.with_methods(run("ours", methods=methods))
         lines = compare.table(rows).splitlines()
         assert cells(lines[2])[-1] == "**70.00**"
         assert cells(lines[3]) == ["CAM, cut at 0.2", "–", "–", "–", "50.00"]
@@ -166,11 +166,11 @@ class TestBaselines:
         ],
     )
     def test_are_rows_of_their_own_where_rows_are_told_apart_by_settings(self, form, own, others):
-        baselines = {
+        methods = {
             "constant": {"title": "Centred box", "tuned": False, "corloc": 40.0},
             "cam": {"title": "CAM, cut at 0.2", "tuned": False, "corloc": 50.0},
         }
-        rows = compare.with_baselines(run("ours", corloc=80.0, baselines=baselines))
+        rows = compare.with_methods(run("ours", corloc=80.0, methods=methods))
         found = [cells(line) for line in compare.table(rows, form).splitlines()[2:]]
         assert [row[: len(own)] for row in found if any(row)] == [
             own,

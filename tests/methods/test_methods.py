@@ -1,4 +1,4 @@
-"""Baselines on networks small enough to know by hand what they must give."""
+"""Methods on networks small enough to know by hand what they must give."""
 
 import types
 
@@ -48,12 +48,12 @@ def red_and_blue():
 
 
 def maps_of(name, network, image, labels):
-    baseline = methods.get(name)
-    baseline.prepare(network, lambda: [])
+    method = methods.get(name)
+    method.prepare(network, lambda: [])
     images = tf.constant(np.repeat(image[None], len(labels), axis=0))
     features = network.trunk(images)
     forward = Forward(images, features, features, tf.constant(labels, tf.int32))
-    return tf.function(baseline.maps)(forward).numpy()
+    return tf.function(method.maps)(forward).numpy()
 
 
 class TestCAM:
@@ -102,10 +102,10 @@ class TestGradCAM:
 
     def test_works_with_a_head_that_keeps_positions(self):
         classifier = tiny_model(head="position").classifier
-        baseline = methods.get("grad_cam")
-        baseline.prepare(classifier, lambda: [])
+        method = methods.get("grad_cam")
+        method.prepare(classifier, lambda: [])
         features = tf.random.stateless_uniform((2, 4, 4, 32), (1, 2))
-        maps = baseline.maps(Forward(None, None, features, tf.constant([0, 2])))
+        maps = method.maps(Forward(None, None, features, tf.constant([0, 2])))
         assert maps.shape == (2, 4, 4)
         assert np.all(maps >= 0) and np.isfinite(maps).all()
 
@@ -120,21 +120,21 @@ class TestSaliency:
         def from_normalized(normalized, training=False):
             return tf.einsum("bhwc,hwck->bk", normalized, kernel)
 
-        baseline = methods.get("saliency")
-        baseline.prepare(types.SimpleNamespace(from_normalized=from_normalized), lambda: [])
+        method = methods.get("saliency")
+        method.prepare(types.SimpleNamespace(from_normalized=from_normalized), lambda: [])
         images = tf.zeros((2, size, size, 3))
-        maps = baseline.maps(Forward(images, None, None, tf.constant([0, 1]))).numpy()
+        maps = method.maps(Forward(images, None, None, tf.constant([0, 1]))).numpy()
         peaks = [np.unravel_index(single.argmax(), single.shape) for single in maps]
         assert peaks == [(10, 20), (25, 5)]
         np.testing.assert_allclose(maps.sum(axis=(1, 2)), [7.0, 4.0], rtol=1e-3)  # only spread out
 
     def test_an_even_gradient_stays_even_up_to_the_border(self):
-        baseline = methods.get("saliency")
+        method = methods.get("saliency")
         network = types.SimpleNamespace(
             from_normalized=lambda x, training=False: tf.reduce_sum(x, axis=(1, 2))
         )
-        baseline.prepare(network, lambda: [])
-        maps = baseline.maps(Forward(tf.ones((1, 32, 32, 3)), None, None, tf.constant([0])))
+        method.prepare(network, lambda: [])
+        maps = method.maps(Forward(tf.ones((1, 32, 32, 3)), None, None, tf.constant([0])))
         np.testing.assert_allclose(maps, 1.0, rtol=1e-5)
 
 
@@ -159,10 +159,10 @@ class TestDDT:
     @pytest.mark.parametrize("sign", [1, -1])
     def test_is_positive_on_the_object_whichever_way_descriptors_point(self, sign):
         values = sign * self.descriptors()
-        baseline = methods.get("ddt")
-        baseline._transform = Transform(lambda images: images)
-        baseline._transform.fit([values])
-        maps = baseline.maps(Forward(None, tf.constant(values, tf.float32), None, None)).numpy()
+        method = methods.get("ddt")
+        method._transform = Transform(lambda images: images)
+        method._transform.fit([values])
+        maps = method.maps(Forward(None, tf.constant(values, tf.float32), None, None)).numpy()
         inside = np.zeros((7, 7), bool)
         inside[2:5, 2:5] = True
         assert (maps[:, inside] > 0).all() and (maps[:, ~inside] < 0).all()
@@ -189,9 +189,9 @@ class TestDDT:
             if name == "ddt_imagenet":
                 # What the classifier has learned since must not matter.
                 classifier.trunk.set_weights([0 * w for w in classifier.trunk.get_weights()])
-            baseline = methods.get(name)
-            baseline.prepare(classifier, lambda: [images])
-            maps[name] = baseline.maps(forward).numpy()
+            method = methods.get(name)
+            method.prepare(classifier, lambda: [images])
+            maps[name] = method.maps(forward).numpy()
         np.testing.assert_allclose(maps["ddt"], maps["ddt_imagenet"], rtol=1e-4, atol=1e-5)
         assert maps["ddt"].std() > 0
 
@@ -199,17 +199,17 @@ class TestDDT:
         values = self.descriptors(4)
         images = np.full((4, 70, 70, 3), 60, np.uint8)
         images[:, 24:46, 22:48] = [200, 90, 30]  # within the 30 pixels of the object's descriptors
-        baseline = methods.get("silhouettes")
-        baseline._transform = Transform(lambda images: images)
-        baseline._transform.fit([values])
-        baseline._describe_normalized = lambda normalized, training: normalized
+        method = methods.get("silhouettes")
+        method._transform = Transform(lambda images: images)
+        method._transform.fit([values])
+        method._describe_normalized = lambda normalized, training: normalized
         normalized = tf.constant(values, tf.float32)
 
         @tf.function
         def run(images):
-            return baseline.maps(Forward(normalized, None, None, None, images))
+            return method.maps(Forward(normalized, None, None, None, images))
 
-        boxes = heat_maps.boxes(run(images).numpy(), None, 70, cut=baseline.cut)[:, 0]
+        boxes = heat_maps.boxes(run(images).numpy(), None, 70, cut=method.cut)[:, 0]
         expected = [[22 / 70, 24 / 70, 48 / 70, 46 / 70]]
         np.testing.assert_allclose(boxes, np.repeat(expected, 4, axis=0), atol=0.03)
 

@@ -83,15 +83,15 @@ class TestPage:
         assert not parsed.all("script")[0]  # no attributes: its text is here
 
     def test_marks_what_was_tuned_on_the_boxes_and_nothing_else(self, evaluation, parsed):
-        tuned = [result for result in evaluation.baselines.values() if result.tuned]
+        tuned = [result for result in evaluation.methods.values() if result.tuned]
         assert len(parsed.all("span", "tuned")) == len(parsed.all("tr", "is-tuned")) == len(tuned)
-        assert 0 < len(tuned) < len(evaluation.baselines)
+        assert 0 < len(tuned) < len(evaluation.methods)
 
-    def test_compares_with_the_best_baseline_that_is_not_tuned(self, evaluation, page):
-        fair = evaluation.baselines["constant_fixed"]
+    def test_compares_with_the_best_method_that_is_not_tuned(self, evaluation, page):
+        fair = evaluation.methods["constant_fixed"]
         sentence = re.search(r'verdict-line">(.*?)</p>', page).group(1)
         assert fair.title in sentence
-        assert evaluation.baselines["constant_best"].title not in sentence
+        assert evaluation.methods["constant_best"].title not in sentence
 
     def test_names_unreadable_images(self, page):
         assert "1 image could not be" in page
@@ -129,14 +129,14 @@ class TestPage:
         assert page.count("<script") == 1
         assert attack in "".join(Page(page).text)
 
-    def test_without_history_baselines_and_boxes_of_some_images(self):
+    def test_without_history_methods_and_boxes_of_some_images(self):
         evaluation = fabricated(7)
         iou = evaluation.iou.copy()
         iou[2] = np.nan
         bare = dataclasses.replace(
             evaluation,
             history={},
-            baselines={},
+            methods={},
             iou=iou,
             num_truth_boxes=np.array([1, 1, 0, 1, 1, 1, 1], np.int32),
         )
@@ -150,12 +150,12 @@ class TestPage:
 def test_report_of_a_model_holds_what_its_evaluation_found():
     """With masks and angles, which the headline then shows, and real masks of the generator."""
     model = tiny_model("rotated_ellipse")
-    evaluation = evaluate(model, CLASS_NAMES, Masked(bad=(4,)), baselines=["constant", "cam"])
+    evaluation = evaluate(model, CLASS_NAMES, Masked(bad=(4,)), methods=["constant", "cam"])
     page = Page(render(evaluation))
     words = " ".join(page.text)
     assert f"{evaluation.metrics['mask_iou']:.1f}" in words
     assert f"{evaluation.metrics['angle_error']:.1f}" in words
-    for result in evaluation.baselines.values():
+    for result in evaluation.methods.values():
         assert result.title in words
     assert "test/4.png" in words
     assert len(page.all("figure", "case")) == 8
