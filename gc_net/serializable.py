@@ -1,0 +1,68 @@
+"""Makes Keras find the classes of this package by name, without importing them beforehand.
+
+`keras.saving.load_model` looks a class up in `keras.saving.get_custom_objects()`, where
+`@register_keras_serializable` puts it once its module is imported. Until then a stand-in is there.
+After `import gc_net`, models can therefore be loaded, and TensorFlow need not be imported for it.
+"""
+
+import contextlib
+import sys
+
+from gc_net.imports import around_import
+from gc_net.registry import Registry
+
+PACKAGE = "gc_net"
+SERIALIZABLE = Registry(
+    "class in a model file",
+    {
+        "Adam": "gc_net.optimizers:Adam",
+        "AreaLoss": "gc_net.losses:AreaLoss",
+        "BackgroundLoss": "gc_net.losses:BackgroundLoss",
+        "ClassLoss": "gc_net.losses:ClassLoss",
+        "Classifier": "gc_net.classifier:Classifier",
+        "Detector": "gc_net.detector:Detector",
+        "DiceLoss": "gc_net.losses:DiceLoss",
+        "GCNet": "gc_net.model:GCNet",
+        "ImplicitNetwork": "gc_net.generators.networks:ImplicitNetwork",
+        "LearnedGenerator": "gc_net.generators.learned:LearnedGenerator",
+        "MaskLoss": "gc_net.losses:MaskLoss",
+        "ModelGenerator": "gc_net.generators.model:ModelGenerator",
+        "ObjectLoss": "gc_net.losses:ObjectLoss",
+        "OverlapLoss": "gc_net.losses:OverlapLoss",
+        "PaperNetwork": "gc_net.generators.networks:PaperNetwork",
+        "SGD": "gc_net.optimizers:SGD",
+    },
+)
+
+
+class _StandIn:
+    """Has the one method of a class that Keras calls to load it."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def from_config(self, config):
+        return SERIALIZABLE.get(self.name).from_config(config)
+
+
+def register() -> None:
+    """Put stand-ins into the registry of Keras, for the classes that are not there themselves."""
+    import keras
+
+    known = keras.saving.get_custom_objects()
+    for name in SERIALIZABLE:
+        known.setdefault(f"{PACKAGE}>{name}", _StandIn(name))
+
+
+@contextlib.contextmanager
+def _registering():
+    yield
+    register()
+
+
+def register_with_keras() -> None:
+    """Call `register` now where Keras is imported, and otherwise when it is."""
+    if "keras" in sys.modules:
+        register()
+    else:
+        around_import("keras", _registering)
