@@ -63,7 +63,8 @@ class Truth:
         boxes: [M, 4] float32, xyxy in pixels of the upright original image, all images' boxes one
             after the other.
         starts: [N + 1] int64; image i owns `boxes[starts[i]:starts[i + 1]]`.
-        angles: [N] float32 radians, clockwise on screen, or None where unknown.
+        angles: [N] float32 radians, clockwise on screen, NaN for objects without a main axis; None
+            where no angle is known.
         mask: Function of an index to a bool mask [H, W] of the object, or None where unknown.
     """
 

@@ -6,9 +6,16 @@
         image_class_labels.txt    <image id> <class id>
         train_test_split.txt      <image id> <1 = train, 0 = test>
         bounding_boxes.txt        <image id> <x> <y> <width> <height>
+        parts/parts.txt           <part id> <name>
+        parts/part_locs.txt       <image id> <part id> <x> <y> <1 = visible>
         images/
 
-Ids may have gaps, as they do in a partial copy.
+Ids may have gaps, as they do in a partial copy. Boxes and parts are for evaluation only; the parts
+may be missing.
+
+The axis of a bird is the line from its beak to its tail. It is known for birds with both visible,
+with at least six visible parts, and with parts that spread at least 1.8 times as far along their
+main direction as across it: a bird that faces the camera has no axis that an image could show.
 """
 
 import dataclasses
@@ -29,6 +36,10 @@ from gc_net.datasets.image_files import (
 
 FOLDER = "CUB_200_2011"
 _BOXES = "bounding_boxes.txt"
+_PART_NAMES = os.path.join("parts", "parts.txt")
+_PARTS = os.path.join("parts", "part_locs.txt")
+_MIN_PARTS = 6
+_MIN_ELONGATION = 1.8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,8 +104,15 @@ class CUB(Dataset):
         if not os.path.exists(os.path.join(self.data_dir, _BOXES)):
             return None
         boxes = read_boxes(self.data_dir, self._lists.image_ids)
-        boxes = [boxes[image_id] for image_id in self._lists.image_ids[chosen].tolist()]
-        return join_boxes(np.arange(len(chosen)), boxes, len(chosen))
+        image_ids = self._lists.image_ids[chosen].tolist()
+        boxes = [boxes[image_id] for image_id in image_ids]
+        truth = join_boxes(np.arange(len(chosen)), boxes, len(chosen))
+        if not os.path.exists(os.path.join(self.data_dir, _PARTS)):
+            return truth
+        angles = read_axes(self.data_dir)
+        return dataclasses.replace(
+            truth, angles=np.array([angles.get(i, np.nan) for i in image_ids], np.float32)
+        )
 
     def _chosen(self, name):
         check_split_name(name)
@@ -144,6 +162,57 @@ def read_lists(data_dir):
 def read_boxes(data_dir, image_ids):
     """Return {image id: xyxy in pixels}; there must be one box for each of `image_ids`."""
     return read_by_id(os.path.join(data_dir, _BOXES), _box, image_ids)
+
+
+def read_axes(data_dir):
+    """Return {image id: angle of the bird's axis in radians}, for those that have one.
+
+    Angles are in (−π/2, π/2], clockwise on screen, in pixels of the original image.
+    """
+    names = read_by_id(os.path.join(data_dir, _PART_NAMES), str)
+    part_ids = {name: part_id for part_id, name in names.items()}
+    for name in ("beak", "tail"):
+        if name not in part_ids:
+            raise DataError(f"{os.path.join(data_dir, _PART_NAMES)} has no part called {name!r}.")
+    visible = {}
+    for place, line in read_lines(os.path.join(data_dir, _PARTS)):
+        try:
+            image_id, part_id, x, y, is_visible = line.split()
+            point = float(x), float(y)
+            if not np.isfinite(point).all():
+                raise ValueError("expected finite coordinates")
+            if _flag(is_visible):
+                visible.setdefault(_identity(image_id), {})[_identity(part_id)] = point
+        except ValueError as error:
+            raise DataError(f"{place}: cannot read {line!r}: {error}.") from error
+    axes = {
+        image_id: axis_of(parts, part_ids["beak"], part_ids["tail"])
+        for image_id, parts in visible.items()
+    }
+    return {image_id: angle for image_id, angle in axes.items() if angle is not None}
+
+
+def axis_of(parts, beak, tail):
+    """Return the angle of the axis of a bird in radians, or None where it shows none.
+
+    Args:
+        parts: {part id: (x, y)} of the visible parts.
+        beak, tail: Ids of the two parts that the axis joins.
+    """
+    if beak not in parts or tail not in parts or len(parts) < _MIN_PARTS:
+        return None
+    spreads = np.linalg.svd(_centred(parts), compute_uv=False)
+    if spreads[0] < _MIN_ELONGATION * spreads[1]:
+        return None
+    (beak_x, beak_y), (tail_x, tail_y) = parts[beak], parts[tail]
+    angle = np.arctan2(beak_y - tail_y, beak_x - tail_x)
+    # An axis has no direction: half a turn is the same one.
+    return float(angle - np.pi * np.ceil(angle / np.pi - 0.5))
+
+
+def _centred(parts):
+    points = np.array(list(parts.values()))  # [P, 2]
+    return points - points.mean(axis=0)
 
 
 def read_by_id(path, parse, image_ids=None):

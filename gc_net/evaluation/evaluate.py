@@ -295,7 +295,7 @@ def evaluate(
     )
 
 
-# What `passes.collect` finds under the names that `Evaluation` gives it.
+# What `measure.collect` finds under the names that `Evaluation` gives it.
 _FOUND = (
     "index",
     "labels",
@@ -322,9 +322,9 @@ def _own_metrics(protocol, found):
     more = {}
     if "mask_iou" in found:
         more["mask_iou"] = 100.0 * found["mask_iou"]
-    if "angle_error" in found:
+    if np.isfinite(found.get("angle_error", np.nan)).any():
         more["angle_error"] = found["angle_error"]
-    return {
+    measured = {
         **class_errors,
         **intervals.method_metrics(
             found["labels"],
@@ -335,6 +335,12 @@ def _own_metrics(protocol, found):
             more,
         ),
     }
+    if "angle_error" in more:
+        known = more["angle_error"][np.isfinite(more["angle_error"])]
+        measured["num_angles"] = len(known)
+        # A few axes that are told wrong by a right angle move the mean, not the median.
+        measured["median_angle_error"] = round(float(np.median(known)), 4)
+    return measured
 
 
 def _settings(model, options, look):

@@ -31,6 +31,7 @@ def method_metrics(labels, top_classes, iou, hits, located, more=None):
         "loc_err_top1": where_known(_wrong(metrics.in_top(top_classes, labels, 1) & located)),
         "loc_err_top5": where_known(_wrong(metrics.in_top(top_classes, labels, 5) & located)),
         "corloc": where_known(100.0 * located),
+        "corloc_70": where_known(100.0 * (iou > 0.7)),
         "mean_iou": 100.0 * iou,
         "max_box_acc_v2": where_known(100.0 * hits.mean(axis=0)),
         **(more or {}),

@@ -9,6 +9,7 @@ COLUMNS = (
     ("loc_err_top1", "LocErr top-1"),
     ("loc_err_top5", "top-5"),
     ("corloc", "CorLoc"),
+    ("corloc_70", "IoU > 0.7"),
     ("mean_iou", "mean IoU"),
     ("max_box_acc_v2", "MaxBoxAccV2"),
 )
@@ -37,7 +38,10 @@ def evaluation_table(metrics):
     if "mask_iou" in metrics:
         lines.append(f"Mask IoU: {metrics['mask_iou']:.2f} %.")
     if "angle_error" in metrics:
-        lines.append(f"Angle error: {metrics['angle_error']:.1f}° on average.")
+        lines.append(
+            f"Angle error: median {metrics['median_angle_error']:.1f}°, mean "
+            f"{metrics['angle_error']:.1f}°, of {metrics['num_angles']:,} objects with a main axis."
+        )
     if tuned:
         lines.append(f"{_TUNED} chosen by the boxes of these very images: an upper bound.")
     return "\n".join(lines)

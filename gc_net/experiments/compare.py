@@ -19,6 +19,7 @@ COLUMNS = {
     "loc_err_top1": ("LocErr", "Top1", True),
     "loc_err_top5": ("LocErr", "Top5", True),
     "corloc": ("", "CorLoc", False),
+    "corloc_70": ("", "IoU > 0.7", False),
     "mean_iou": ("", "mean IoU", False),
     "max_box_acc_v2": ("", "MaxBoxAccV2", False),
     "mask_iou": ("", "mask IoU", False),

@@ -57,6 +57,65 @@ def test_boxes_become_corners_in_the_order_of_the_split(copy):
     assert truth.starts.tolist() == [0, 1, 2]
 
 
+PART_NAMES = "1 back\n2 beak\n14 tail\n4 breast\n5 crown\n10 nape\n15 throat\n"
+
+
+def write_parts(copy, parts):
+    """Write parts {image id: {part id: (x, y)}}; one more part of each image is not visible."""
+    lines = [
+        f"{image_id} {part_id} {x} {y} 1"
+        for image_id, points in parts.items()
+        for part_id, (x, y) in points.items()
+    ]
+    lines += [f"{image_id} 15 900.0 900.0 0" for image_id in parts]
+    write_text(copy / "parts" / "parts.txt", PART_NAMES)
+    write_text(copy / "parts" / "part_locs.txt", "\n".join(lines) + "\n")
+
+
+def along(angle, across=0.2):
+    """Six parts along a line that is turned by `angle` degrees, clockwise on screen."""
+    turn = np.radians(angle)
+    u, v = np.array([np.cos(turn), np.sin(turn)]), np.array([-np.sin(turn), np.cos(turn)])
+    offsets = {2: (2, 0), 14: (-2, 0), 1: (-1, 1), 4: (1, -1), 5: (1, 1), 10: (-1, -1)}
+    return {
+        part: tuple(np.round(50 + 10 * (s * u + t * across * v), 4).tolist())
+        for part, (s, t) in offsets.items()
+    }
+
+
+@pytest.mark.parametrize("angle", [-89, -30, 0, 45, 90, 120])
+def test_the_axis_joins_beak_and_tail_clockwise_on_screen(copy, angle):
+    write_parts(copy, {5: along(angle), 12: along(0)})
+    angles = np.degrees(CUB(copy).truth("test").angles)
+    expected = angle - 180 if angle > 90 else angle
+    np.testing.assert_allclose(angles, [expected, 0], atol=0.01)
+
+
+def test_birds_without_a_clear_axis_have_none(copy):
+    few = dict(list(along(20).items())[:5])
+    no_beak = {**along(20), 15: (50.0, 50.0)}
+    del no_beak[2]
+    write_parts(copy, {2: along(20), 5: few, 9: along(20, across=2.0), 12: no_beak})
+    dataset = CUB(copy)
+    assert np.isnan(dataset.truth("test").angles).all()
+    np.testing.assert_allclose(np.degrees(dataset.truth("train").angles), [20, np.nan], atol=0.01)
+
+
+def test_without_parts_there_are_no_angles(copy):
+    assert CUB(copy).truth("test").angles is None
+
+
+@pytest.mark.parametrize(
+    "line", ["5 2 1.0 2.0", "5 2 1.0 2.0 3", "5 x 1.0 2.0 1", "5 2 nan 2.0 1", "-5 2 1.0 2.0 1"]
+)
+def test_a_damaged_line_of_parts_is_named(copy, line):
+    write_parts(copy, {5: along(0)})
+    path = copy / "parts" / "part_locs.txt"
+    path.write_text(line + "\n" + path.read_text())
+    with pytest.raises(DataError, match=r"part_locs.txt.*1: cannot read"):
+        CUB(copy).truth("test")
+
+
 def test_some_classes_are_a_dataset_of_their_own(copy):
     dataset = CUB(copy, num_classes=1)
     train, test = dataset.split("train"), dataset.split("test")
