@@ -4,7 +4,6 @@ Each stage has a process of its own for each number of images, so that its memor
 """
 
 import dataclasses
-import math
 import multiprocessing
 import os
 import tempfile
@@ -88,11 +87,8 @@ def measure(num_images, stages, seed=0):
 
 def write_plot(path, costs):
     """Draw processor time an image and memory against the number of images."""
-    import numpy as np
-
-    from gc_net.figures.drawing import grid
+    from gc_net.figures import plots
     from gc_net.figures.picture_files import save_picture
-    from gc_net.figures.plots import line_plot
 
     stages = list(dict.fromkeys(cost.stage for cost in costs))
     by_key = {(cost.stage, cost.num_images): cost for cost in costs}
@@ -101,21 +97,19 @@ def write_plot(path, costs):
         for size in sorted({cost.num_images for cost in costs})
         if all((stage, size) in by_key for stage in stages)
     ]
-
     if len(sizes) < 2:
         raise ValueError(f"A plot needs two sizes that all stages were measured at, not {sizes}.")
-
-    def drawn(value, y_label):
-        series = {}
-        for stage in stages:
-            values = np.array([value(by_key[stage, size]) for size in sizes])
-            series[stage] = (values, np.stack([values, values], axis=1))
-        x = [math.log10(size) for size in sizes]
-        x_label = "number of images, as a power of ten"
-        return line_plot(x, series, x_label=x_label, y_label=y_label, width=960)
-
-    times = drawn(lambda cost: 1000 * cost.processor_seconds / cost.num_images, "ms an image")
-    save_picture(path, grid([times, drawn(lambda cost: cost.megabytes, "peak MB")], columns=1))
+    figure = plots.new_figure(800, 700)
+    shown = {
+        "processor ms an image": lambda cost: 1000 * cost.processor_seconds / cost.num_images,
+        "peak MB": lambda cost: cost.megabytes,
+    }
+    for number, (label, value) in enumerate(shown.items()):
+        axes = plots.add_axes(figure, 70, 400 - 350 * number, 710, 260)
+        series = {stage: [value(by_key[stage, size]) for size in sizes] for stage in stages}
+        plots.draw_curves(axes, sizes, series)
+        axes.set(xscale="log", xlabel="number of images", ylabel=label)
+    save_picture(path, figure)
 
 
 def _prepare(scratch, num_images, seed):

@@ -16,11 +16,11 @@ OUTPUT = path_flags.define("output", "curves.png", "Picture to write: .png, .jpg
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
-    from gc_net.figures.loss_curves import draw_curves
+    from gc_net.figures.loss_curves import draw_loss_curves
     from gc_net.figures.picture_files import save_picture
 
     try:
-        save_picture(OUTPUT.value, draw_curves(RUN.value))
+        save_picture(OUTPUT.value, draw_loss_curves(RUN.value))
     except (ValueError, OSError) as error:
         sys.exit(f"Error: {error}")
     print(OUTPUT.value)

@@ -11,7 +11,6 @@ from gc_net.data import transforms
 from gc_net.data.splits import DataError
 from gc_net.figures.drawing import denormalizer, grid, resize
 from gc_net.figures.grids import scenes, squashed
-from gc_net.figures.plots import line_plot
 
 SCALES = np.linspace(0.0, 2.0, 21)
 _SHOWN = (0.4, 0.7, 1.0, 1.3, 1.6)
@@ -63,6 +62,9 @@ def entropy_figure(models, split, truth, *, count, cell, seed, **_):
         count: Images to average over.
         cell: Side of an image in the figure, in pixels.
         seed: Which images.
+
+    Returns:
+        A matplotlib `Figure`.
     """
     if len(models) != 1:
         raise ValueError(f"The entropy is of one model's classifier. Received: {len(models)}.")
@@ -73,8 +75,8 @@ def entropy_figure(models, split, truth, *, count, cell, seed, **_):
     chosen = scenes(split, truth, count, seed, np.flatnonzero(np.diff(truth.starts) == 1))
     images, boxes_rel_xyxy = _windows(squashed(saved, chosen), chosen, classifier.image_size)
     examples = _examples(classifier, images[:1], boxes_rel_xyxy[:1], cell)
-    plot = _plot(classifier, images, boxes_rel_xyxy, height=len(examples))
-    return np.concatenate([examples, plot], axis=1)
+    both = entropies(classifier, images, boxes_rel_xyxy)
+    return _figure(examples, dict(zip(("object", "background"), both, strict=True)), classifier)
 
 
 def _windows(images, chosen, image_size):
@@ -96,22 +98,28 @@ def _examples(classifier, image, box_rel_xyxy, cell):
     return grid([*rows[0], *rows[1]], len(_SHOWN), captions)
 
 
-def _plot(classifier, images, boxes_rel_xyxy, height):
-    both = entropies(classifier, images, boxes_rel_xyxy)
-    series = {
-        name: (values.mean(axis=0), metrics.bootstrap_interval(values))
-        for name, values in zip(("object", "background"), both, strict=True)
-    }
-    most = classifier.num_classes
-    return line_plot(
+def _figure(examples, entropies_by_name, classifier):
+    """Return a `Figure`: the examples, and beside them the mean entropy with its interval."""
+    from gc_net.figures import plots
+
+    height, width = examples.shape[:2]
+    figure = plots.new_figure(width + 1.4 * height, height)
+    axes = figure.add_axes([0, 0, width / (width + 1.4 * height), 1])
+    axes.set_axis_off()
+    axes.imshow(examples, interpolation="none", aspect="auto")
+    axes = plots.add_axes(figure, width + 60, 48, 1.4 * height - 72, height - 84)
+    plots.draw_curves(
+        axes,
         SCALES,
-        series,
-        x_label="mask scale",
-        y_label="entropy (nats)",
-        height=height,
-        width=round(1.4 * height),
-        limit=(np.log(most), f"ln {most}"),
+        {name: values.mean(axis=0) for name, values in entropies_by_name.items()},
+        intervals={
+            name: metrics.bootstrap_interval(values) for name, values in entropies_by_name.items()
+        },
+        limit=(np.log(classifier.num_classes), f"ln {classifier.num_classes}"),
     )
+    axes.set_xlabel("mask scale")
+    axes.set_ylabel("entropy (nats)")
+    return figure
 
 
 def _entropy(logits):

@@ -8,13 +8,22 @@
 | `objects` | images with one object, and below them images with several | Fig. 6 |
 
 A figure is a function of {name: `SavedModel`}, a `Split`, its `Truth` and the options of
-`visualize` to an image. Shapes are drawn where `tools.predict` reports them, on the whole image. A
-masked image is what the classifier is shown: the central window, and thus a little larger.
+`visualize` to an image, uint8 RGB, or to a matplotlib `Figure`. Shapes are drawn where
+`tools.predict` reports them, on the whole image. A masked image is what the classifier is shown:
+the central window, and thus a little larger.
 """
 
 import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from gc_net.data.splits import Dataset
 
 FIGURES = Registry(
     "figure",
@@ -27,7 +36,16 @@ FIGURES = Registry(
 )
 
 
-def visualize(path, figure, model_dirs, dataset, *, split="test", dots_per_inch=300, **options):
+def visualize(
+    path: str | os.PathLike,
+    figure: str,
+    model_dirs: Sequence[str | os.PathLike],
+    dataset: "Dataset | Callable[[dict], Dataset]",
+    *,
+    split: str = "test",
+    dots_per_inch: float = 300,
+    **options,
+) -> "np.ndarray | Figure":
     """Draw a figure and write it to a .png, .jpg or .pdf file.
 
     Args:
@@ -39,6 +57,9 @@ def visualize(path, figure, model_dirs, dataset, *, split="test", dots_per_inch=
         dots_per_inch: Resolution of a PDF.
         options: `count` of images, `columns`, `cell` (side of an image in pixels), `seed` and
             `captions` (whether class names stand below the images).
+
+    Returns:
+        What is in the file: an image or a `Figure`.
 
     Example:
         visualize("figure.pdf", "predictions", ["runs/mine/model"], recorded_dataset, count=8)
@@ -60,9 +81,9 @@ def visualize(path, figure, model_dirs, dataset, *, split="test", dots_per_inch=
     if callable(dataset):
         dataset = dataset(next(iter(models.values())).info)
     options = {"count": 8, "columns": 8, "cell": 224, "seed": 0, "captions": False, **options}
-    image = draw(models, dataset.split(split), dataset.truth(split), **options)
-    save_picture(path, image, dots_per_inch)
-    return image
+    picture = draw(models, dataset.split(split), dataset.truth(split), **options)
+    save_picture(path, picture, dots_per_inch)
+    return picture
 
 
 def _named(spec):

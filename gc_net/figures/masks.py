@@ -1,9 +1,9 @@
 """Figures of masks: how ε shapes the analytic ones, and how close the learned ones come."""
 
-import cv2
 import numpy as np
 
 from gc_net import shapes
+from gc_net.figures import plots
 from gc_net.figures.drawing import BLUE, grid, mask_image
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
@@ -25,7 +25,7 @@ EXAMPLES = np.array(
 )
 
 
-def epsilon_figure(image_size=160):
+def epsilon_figure(image_size: int = 160) -> np.ndarray:
     """Draw H_ε in one dimension, and masks of every shape, for several ε (the paper's Fig. 3)."""
     images, captions = [], []
     for epsilon in EPSILONS:
@@ -40,7 +40,7 @@ def epsilon_figure(image_size=160):
     return grid(images, len(EPSILONS), captions)
 
 
-def learned_figure(image_size=160):
+def learned_figure(image_size: int = 160) -> np.ndarray:
     """Draw masks of the learned generators whose weights are shipped beside the exact ones."""
     images, captions = [], []
     for name in shapes.SHAPES:
@@ -59,14 +59,12 @@ def learned_figure(image_size=160):
 
 def _heaviside_plot(epsilon, size):
     """Plot M = ½ − arctan(φ/ε)/π for φ from −2 to 2, with lines at φ = 0 and M = ½."""
-    plot = np.full((size, size, 3), 255, np.uint8)
-    middle, margin = size // 2, size // 10
-    cv2.line(plot, (middle, 0), (middle, size), (220, 220, 220), 1)
-    cv2.line(plot, (0, middle), (size, middle), (220, 220, 220), 1)
+    figure = plots.new_figure(size, size)
+    axes = figure.add_axes([0, 0, 1, 1], xlim=(-2, 2), ylim=(-0.125, 1.125))
+    axes.set_axis_off()
+    axes.axvline(0, color="0.86", linewidth=1)
+    axes.axhline(0.5, color="0.86", linewidth=1)
     level = np.linspace(-2, 2, 8 * size)
-    mask = 0.5 - np.arctan(level / epsilon) / np.pi
-    x = (level + 2) / 4 * (size - 1)
-    y = size - margin - mask * (size - 2 * margin)
-    points = np.round(np.stack([x, y], axis=-1) * 2**4).astype(np.int32)
-    cv2.polylines(plot, [points[:, None]], False, BLUE, 2, cv2.LINE_AA, 4)
-    return plot
+    curve = 0.5 - np.arctan(level / epsilon) / np.pi
+    axes.plot(level, curve, color=plots.hex_color(BLUE), linewidth=2)
+    return plots.pixels(figure)

@@ -1,90 +1,227 @@
-"""Plots as images, for papers: large type, few lines."""
+"""Plots: curves and bars by matplotlib, as pixels, as PDF, and as SVG for web pages.
 
-import cv2
+`Figure`s are made and drawn without pyplot, so no state is shared and no display is needed.
+"""
+
+import io
+import re
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from html import escape
+
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from gc_net.figures.drawing import BLUE, INK, PAPER, RED
-from gc_net.report.charts import ticks
 
-_COLORS = (BLUE, RED, (24, 128, 64), (140, 64, 176), (200, 120, 0))
+# Of one series after the other. A web page has its own, see `inline_svg`.
+COLORS = (BLUE, RED, (24, 128, 64), (140, 64, 176), (200, 120, 0), (120, 120, 120))
 _RULE = (222, 222, 222)
-_FONT = cv2.FONT_HERSHEY_SIMPLEX
-_SHIFT = 4  # OpenCV takes coordinates in sixteenths of a pixel
+_STYLE = {
+    "font.size": 12,
+    "text.parse_math": False,  # a name may hold a dollar sign
+    "axes.edgecolor": "none",
+    "svg.fonttype": "none",  # text stays text
+    "svg.hashsalt": "gc_net",  # the same file each time
+    "pdf.fonttype": 42,
+}
+_DOTS_PER_INCH = 72  # so that a length in pixels is one in points
 
 
-def line_plot(x, series, *, x_label, y_label, height=420, width=560, limit=None):
-    """Draw curves with bands around them.
+def hex_color(color: Sequence[int]) -> str:
+    """Return an RGB colour in 0–255 as matplotlib takes it."""
+    return "#" + "".join(f"{value:02x}" for value in color)
+
+
+def new_figure(width: float, height: float, paper: bool = True) -> Figure:
+    """Return an empty `Figure` of a size in pixels."""
+    with matplotlib.rc_context(_STYLE):
+        return Figure(
+            figsize=(width / _DOTS_PER_INCH, height / _DOTS_PER_INCH),
+            dpi=_DOTS_PER_INCH,
+            facecolor=hex_color(PAPER) if paper else "none",
+        )
+
+
+def add_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Return new axes at a place in pixels, with rules at the y ticks and no frame."""
+    across, up = figure.get_size_inches() * _DOTS_PER_INCH
+    with matplotlib.rc_context(_STYLE):
+        axes = figure.add_axes([left / across, bottom / up, width / across, height / up])
+        axes.set_facecolor("none")
+        axes.set_axisbelow(True)
+        axes.grid(axis="y", color=hex_color(_RULE), linewidth=1, gid="rule", clip_on=False)
+        axes.tick_params(length=0, pad=7, labelcolor=hex_color(INK))
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    return axes
+
+
+def draw_curves(
+    axes: Axes,
+    x: Sequence[float],
+    series: Mapping[str, Sequence[float]],
+    *,
+    intervals: Mapping[str, np.ndarray] | None = None,
+    limit: tuple[float, str] | None = None,
+    legend: bool = True,
+) -> None:
+    """Draw curves over a common x axis.
 
     Args:
+        axes: Where, see `add_axes`.
         x: [E].
-        series: {name: (values [E], interval [E, 2])}.
-        x_label, y_label: ASCII texts.
-        height, width: Size in pixels; type and lines grow with the height.
-        limit: (value, name) of a dashed line across, or None.
-
-    Returns:
-        uint8 [height, width, 3] RGB.
+        series: {name: [E]}. What is not finite leaves a gap, and a point alone is a dot.
+        intervals: {name: [E, 2]} of bands around the curves of these names.
+        limit: Value and name of a dashed line across.
+        legend: Whether the names stand above the axes.
     """
-    unit = height / 420
-    plot = np.full((height, width, 3), PAPER, np.uint8)
-    ends = [interval for _, interval in series.values()] + ([limit[0]] if limit else [])
-    y_ticks = ticks(*_range(np.concatenate([np.ravel(end) for end in ends])))
-    x_ticks = [tick for tick in ticks(*_range(x)) if min(x) <= tick <= max(x)]
-    left, right, top, bottom = 62 * unit, width - 18 * unit, 62 * unit, height - 66 * unit
+    x = np.asarray(x, np.float64)
+    handles = []
+    with matplotlib.rc_context(_STYLE):
+        for number, (name, values) in enumerate(series.items()):
+            values = np.asarray(values, np.float64)
+            values = np.where(np.isfinite(values), values, np.nan)
+            color = hex_color(COLORS[number % len(COLORS)])
+            style = f"series-{number % len(COLORS)}"
+            if intervals and name in intervals:
+                band = np.asarray(intervals[name])
+                axes.fill_between(x, band[:, 0], band[:, 1], color=color, alpha=0.18, linewidth=0)
+            handles += axes.plot(
+                x, values, color=color, linewidth=2, gid=f"curve {style}", clip_on=False
+            )
+            alone = np.isfinite(values)
+            alone &= ~np.append(np.isfinite(values[1:]), False)
+            alone &= ~np.append(False, np.isfinite(values[:-1]))
+            for place in np.flatnonzero(alone):
+                # Not a marker: in SVG that is a reference to a definition elsewhere.
+                axes.annotate(
+                    "●", (x[place], values[place]), color=color, fontsize=8, ha="center",
+                    va="center", gid=f"dot {style}", annotation_clip=False,
+                )  # fmt: skip
+        if limit:
+            axes.axhline(limit[0], color=hex_color(INK), linewidth=1, dashes=(6, 4))
+            axes.annotate(
+                limit[1], (1, limit[0]), xycoords=("axes fraction", "data"), xytext=(0, 4),
+                textcoords="offset points", ha="right",
+            )  # fmt: skip
+        axes.margins(x=0.015, y=0.06)
+        if legend:
+            axes.legend(
+                handles, [name.strip("_") for name in series], loc="lower left", frameon=False,
+                bbox_to_anchor=(-0.02, 1.0), ncols=len(series), columnspacing=1.4,
+                handlelength=1.6,
+            )  # fmt: skip
 
-    def across(values):
-        return left + (np.asarray(values) - min(x)) / (max(x) - min(x)) * (right - left)
 
-    def down(values):
-        share = (np.asarray(values) - y_ticks[0]) / (y_ticks[-1] - y_ticks[0])
-        return bottom + share * (top - bottom)
+def draw_bars(
+    axes: Axes,
+    heights: Sequence[float],
+    *,
+    styles: Sequence[str],
+    labels: Sequence[str] | None = None,
+    edges: Sequence[str] | None = None,
+    intervals: Sequence[tuple[float, float]] | None = None,
+    top: float | None = None,
+) -> None:
+    """Draw bars beside each other, the first from 0 to 1 on the x axis.
 
-    def write(text, at_x, at_y, align=0.0, color=INK):
-        """Put a text at a point: its left end for `align` 0, its right end for 1."""
-        scale, weight = 0.62 * unit, max(1, round(unit))
-        text_width = cv2.getTextSize(text, _FONT, scale, weight)[0][0]
-        origin = (round(float(at_x - align * text_width)), round(float(at_y)))
-        cv2.putText(plot, text, origin, _FONT, scale, color, weight, cv2.LINE_AA)
-        return text_width
-
-    for tick in y_ticks:
-        _draw(plot, [(left, down(tick)), (right, down(tick))], _RULE, unit)
-        write(f"{tick:g}", left - 10 * unit, down(tick) + 6 * unit, align=1)
-    for tick in x_ticks:
-        write(f"{tick:g}", across(tick), bottom + 26 * unit, align=0.5)
-    write(x_label, (left + right) / 2, height - 14 * unit, align=0.5)
-    place = 12 * unit + write(y_label, 12 * unit, 26 * unit) + 34 * unit
-    for color, (name, (values, interval)) in zip(_COLORS, series.items(), strict=False):
-        band = np.concatenate(
-            [
-                np.stack([across(x), down(interval[:, 0])], axis=1),
-                np.stack([across(x), down(interval[:, 1])], axis=1)[::-1],
-            ]
+    Args:
+        axes: Where, see `add_axes`.
+        heights: [B].
+        styles: [B] names, which are classes in a web page; bar b is called `"bar-b"`.
+        labels: [B] texts below the bars.
+        edges: [B + 1] texts below the bars' edges, in place of `labels`.
+        intervals: [B] pairs, drawn as lines.
+        top: Largest value of the y axis.
+    """
+    count = len(heights)
+    with matplotlib.rc_context(_STYLE):
+        bars = axes.bar(
+            np.arange(count) + 0.5, heights, width=0.88, color=hex_color(BLUE), clip_on=False
         )
-        plot[:] = _filled(plot, band, color)
-        _draw(plot, np.stack([across(x), down(values)], axis=1), color, 2.5 * unit)
-        _draw(plot, [(place, 20 * unit), (place + 26 * unit, 20 * unit)], color, 2.5 * unit)
-        place += 34 * unit + write(name, place + 34 * unit, 26 * unit) + 24 * unit
-    if limit:
-        dash = 9 * unit
-        for start in np.arange(left, right, 2 * dash):
-            end = min(start + dash, right)
-            _draw(plot, [(start, down(limit[0])), (end, down(limit[0]))], INK, unit)
-        write(limit[1], right, down(limit[0]) - 8 * unit, align=1)
-    return plot
+        for number, (bar, style) in enumerate(zip(bars, styles, strict=True)):
+            bar.set_gid(f"bar-{number} {style}")
+        for number, interval in enumerate(intervals or ()):
+            axes.plot(
+                [number + 0.5] * 2, interval, color=hex_color(INK), linewidth=1.5, gid="whisker",
+                clip_on=False, solid_capstyle="butt",
+            )  # fmt: skip
+        axes.set_xlim(0, count)
+        axes.set_ylim(0, top)
+        ticks = np.arange(count) + 0.5 if edges is None else np.arange(count + 1)
+        axes.set_xticks(ticks, labels if edges is None else edges)
 
 
-def _range(values):
-    values = np.asarray(values, np.float64)
-    return float(np.nanmin(values)), float(np.nanmax(values))
+def pixels(figure: Figure, dots_per_inch: float = _DOTS_PER_INCH) -> np.ndarray:
+    """Return a figure as an image, uint8 RGB [H, W, 3]."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with matplotlib.rc_context(_STYLE):
+        figure.set_dpi(dots_per_inch)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        return np.asarray(canvas.buffer_rgba())[..., :3].copy()
 
 
-def _draw(plot, points, color, width):
-    fixed = np.rint((np.asarray(points, np.float64) - 0.5) * 2**_SHIFT).astype(np.int32)
-    cv2.polylines(plot, [fixed[:, None]], False, color, max(1, round(width)), cv2.LINE_AA, _SHIFT)
+def encode(figure: Figure, kind: str, dots_per_inch: float) -> bytes:
+    """Return a figure as a file: `kind` is `"pdf"`, `"svg"` or `"png"`."""
+    buffer = io.BytesIO()
+    dates = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    with matplotlib.rc_context(_STYLE):
+        figure.savefig(buffer, format=kind, dpi=dots_per_inch, metadata=dates.get(kind))
+    return buffer.getvalue()
 
 
-def _filled(plot, points, color):
-    fixed = np.rint((points - 0.5) * 2**_SHIFT).astype(np.int32)
-    tinted = cv2.fillPoly(plot.copy(), [fixed[:, None]], color, cv2.LINE_AA, _SHIFT)
-    return cv2.addWeighted(plot, 0.82, tinted, 0.18, 0)
+def inline_svg(figure: Figure, description: str, hints: Mapping[str, str] | None = None) -> str:
+    """Return a figure as an `<svg>` to put into a web page, whose style sheet colours it.
+
+    What has a `gid` in the figure gets it as its class instead of a colour, so that a chart follows
+    the theme of the page. Nothing else of matplotlib's file is kept but paths and texts.
+
+    Args:
+        figure: A `Figure` without clipped parts or markers.
+        description: What is seen, for those who cannot see it.
+        hints: {class: text} that is shown when the mouse rests on an element of that class.
+    """
+    root = ElementTree.fromstring(encode(figure, "svg", _DOTS_PER_INCH))
+    names = {child: parent for parent in root.iter() for child in parent}
+    parts = []
+    for element in root.iter():
+        tag = element.tag.rpartition("}")[2]
+        style = element.get("style", "")
+        if tag == "text":
+            anchor = re.search(r"text-anchor: (\w+)", style)
+            attributes = {
+                "class": _class(names[element]),
+                "text-anchor": anchor and anchor.group(1),
+                "x": _short(element.get("x")),
+                "y": _short(element.get("y")),
+            }
+            parts.append(_element("text", attributes, escape(element.text or "")))
+        elif tag == "path" and (name := _class(names[element])):
+            hint = next((text for key, text in (hints or {}).items() if key in name.split()), "")
+            title = hint and _element("title", {}, escape(hint))
+            parts.append(_element("path", {"class": name, "d": _short(element.get("d"))}, title))
+    width, height = figure.get_size_inches() * _DOTS_PER_INCH
+    attributes = {"viewBox": f"0 0 {width:g} {height:g}", "role": "img", "aria-label": description}
+    return _element("svg", attributes, "".join(parts))
+
+
+def _class(group):
+    """Return the `gid` of a group; matplotlib's own names end in a number, as `line2d_3` does."""
+    name = group.get("id", "")
+    return "" if re.fullmatch(r"[\w.]+_\d+", name) else name
+
+
+def _element(tag, attributes, content):
+    written = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items() if value)
+    return f"<{tag}{written}>{content}</{tag}>"
+
+
+def _short(numbers):
+    """Round to tenths of a pixel, and leave out the spaces that SVG does not need."""
+    rounded = re.sub(r"-?\d+\.\d+", lambda match: f"{float(match.group()):.1f}", numbers)
+    return re.sub(r"\s*([A-Za-z])\s*", r"\1", rounded).strip()
