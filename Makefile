@@ -17,7 +17,7 @@ $(VENV)/.ready: requirements.txt requirements-dev.txt setup.cfg pyproject.toml
 
 # Stopped, it goes on where it was.
 demo: $(VENV)/.ready
-	$(BIN)/python -m tools.train --flagfile=recipes/creatures.flags
+	$(BIN)/gc-net train --flagfile=recipes/creatures.flags
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

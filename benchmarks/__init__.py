@@ -1,4 +1,4 @@
-"""Measurements that can be repeated; `tools.benchmark` prints them.
+"""Measurements that can be repeated; `python -m benchmarks` prints them.
 
 A benchmark is one file with a function `report(**settings)` that yields Markdown, block by block,
 as results come in. Its keyword arguments are its settings, and the flags of the tool set them.

@@ -1,7 +1,7 @@
 r"""Predict on any number of images, on any number of machines, with Apache Beam.
 
 pip install '.[bulk]'
-python -m tools.export --model=runs/birds --output=saved_models/birds --look=0
+gc-net export --model=runs/birds --output=saved_models/birds --look=0
 python -m examples.bulk_beam --saved_model=saved_models/birds/1 \
     --images='photos/**.jpg' --output=labels/part
 
@@ -10,7 +10,7 @@ show nothing more.
 
 Runs on this machine by default; Beam's own flags (`--runner=FlinkRunner` and the like) take it
 elsewhere, with images and results on storage that Beam reads: `gs://`, `s3://`, `hdfs://`. Each
-line of `labels/part-*.jsonl` is a file and its prediction, as `tools.predict` keeps them in its
+line of `labels/part-*.jsonl` is a file and its prediction, as `gc-net predict` keeps them in its
 `predictions.jsonl`; `labels/part-unreadable-*.txt` names what could not be read.
 """
 
@@ -30,7 +30,7 @@ class SavedModelHandler(ModelHandler):
     """Loads an exported model once a process and gives it batches.
 
     Args:
-        path: Folder of a version that `tools.export` wrote.
+        path: Folder of a version that `gc-net export` wrote.
         batch_size: Most images that go through the model at once.
     """
 
@@ -59,7 +59,7 @@ class SavedModelHandler(ModelHandler):
 
 
 class ReadImage(beam.DoFn):
-    """Decodes and squashes a file by the code that training and `tools.predict` use."""
+    """Decodes and squashes a file by the code that training and `gc-net predict` use."""
 
     def __init__(self, resize_size):
         self.resize_size = resize_size
@@ -93,7 +93,7 @@ def predict(pipeline, saved_model, images, output, batch_size=32, num_shards=0):
     """Add the prediction of all images to a Beam pipeline.
 
     Args:
-        saved_model: Folder of a version that `tools.export` wrote.
+        saved_model: Folder of a version that `gc-net export` wrote.
         images: Pattern in Beam's sense: `**` crosses folders.
         output: Beginning of the result files' names.
         num_shards: How many result files; as many as suit the runner if 0.

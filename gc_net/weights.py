@@ -76,7 +76,7 @@ def read_weights_npz(path):
     except _DAMAGED as error:
         raise ValueError(
             f"{path!r} is not a readable .npz file of plain arrays ({error}). "
-            "Expected one written by `gc_net.weights.save_weights_npz` or `tools.convert_weights`."
+            "Expected one written by `gc_net.weights.save_weights_npz` or `gc-net convert_weights`."
         ) from error
     return {
         key: value.astype(np.float32) if value.dtype == np.float16 else value

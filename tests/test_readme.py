@@ -7,8 +7,10 @@ from keras import ops
 
 from gc_net.datasets.folder import BOX_FILES, BOX_FOLDERS, Folder
 from gc_net.shapes.base import Shape
+from tools.__main__ import NAMES
 
 README = Path(__file__).parent.parent / "README.md"
+TEXTS = [README, *sorted((README.parent / "docs").glob("*.md"))]
 
 
 @pytest.mark.slow
@@ -28,10 +30,11 @@ def test_every_file_that_the_readme_names_exists():
     assert names and not missing
 
 
-def test_every_tool_that_the_readme_runs_exists():
-    tools = set(re.findall(r"python -m tools\.(\w+)", README.read_text("utf-8")))
-    missing = [tool for tool in tools if not (README.parent / "tools" / f"{tool}.py").exists()]
-    assert tools and not missing
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_every_command_that_is_written_exists(path):
+    text = path.read_text("utf-8").replace("\\\n", " ")
+    tools = set(re.findall(r"(?:gc-net|python -m tools\.) ?([a-z_]\w*)", text))
+    assert tools <= {*NAMES}
 
 
 def test_the_shape_that_is_given_as_an_example_is_found_again_in_its_masks():

@@ -1,8 +1,14 @@
-"""Command-line tools: `python -m tools.<name> --help`."""
+"""Command-line tools: `gc-net <name> --help`, or `python -m tools.<name> --help` in a checkout.
+
+They are installed as `gc_net.cli`, so they import each other relatively.
+"""
 
 import os
 
+from .quiet import be_quiet
+
+be_quiet()
 # TensorFlow's own allocator keeps the memory of feature maps from one training step to the next;
 # the C library's gives it back and clears it again, a quarter of the time of a step on a CPU
-# (`python -m tools.benchmark --what=allocator`). Set it to "false" to do without.
+# (`python -m benchmarks --what=allocator`). Set it to "false" to do without.
 os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "true")

@@ -1,17 +1,17 @@
 r"""Put several runs' metrics.json into one table, in the form of the paper's.
 
-python -m tools.compare runs/a runs/b
-python -m tools.compare "Ellipse=runs/a" "Rectangle=runs/b" --methods --format=latex
-python -m tools.compare runs/losses/*/seed* --form=losses
+gc-net compare runs/a runs/b
+gc-net compare "Ellipse=runs/a" "Rectangle=runs/b" --methods --format=latex
+gc-net compare runs/losses/*/seed* --form=losses
 
 A run is a metrics.json, or a folder that has one; name=path names its row. Rows that would be
 alike, such as those of several seeds, become one: mean ± standard deviation. Runs of one row that
 differ in their settings are refused.
 """
 
-import sys
-
 from absl import app, flags
+
+from . import program
 
 FLAGS = flags.FLAGS
 
@@ -31,19 +31,17 @@ flags.DEFINE_bool(
 flags.DEFINE_bool("intervals", False, "Show the 95 % intervals of single runs.")
 
 
+@program.tool(arguments=True)
 def main(argv):
     if len(argv) < 2:
         raise app.UsageError("Give at least one run.")
     from gc_net.experiments import compare
 
-    try:
-        runs = [compare.read_run(path) for path in argv[1:]]
-        if FLAGS.methods:
-            runs = runs + compare.with_methods(runs[0])[1:]
-        print(compare.table(runs, FLAGS.form, FLAGS.format, FLAGS.intervals))
-    except ValueError as error:
-        sys.exit(f"Error: {error}")
+    runs = [compare.read_run(path) for path in argv[1:]]
+    if FLAGS.methods:
+        runs = runs + compare.with_methods(runs[0])[1:]
+    print(compare.table(runs, FLAGS.form, FLAGS.format, FLAGS.intervals))
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

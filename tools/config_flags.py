@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import inspect
 import sys
 
 from absl import app, flags
@@ -19,7 +20,8 @@ from gc_net.stages.config import (
     is_section,
     plain_type,
 )
-from tools import path_flags
+
+from . import path_flags, program
 
 SECTIONS = {
     "data": DataConfig,
@@ -42,12 +44,14 @@ def define(settings, prefix="", skip=(), defaults=None):
         defaults: Other defaults than the dataclass's.
     """
     descriptions = settings.descriptions()
+    names = []
     for field in dataclasses.fields(settings):
         if field.name in skip or is_section(field):
             continue
         name, kind = prefix + field.name, plain_type(field)
         default = (defaults or {}).get(field.name, field.default)
         text, allowed = descriptions[field.name], field.metadata
+        names.append(name)
         if allowed and allowed["choices"]:
             flags.DEFINE_enum(name, default, allowed["choices"], text)
         elif kind is bool:
@@ -58,6 +62,7 @@ def define(settings, prefix="", skip=(), defaults=None):
         else:
             # Most of them name files, and `~` begins nothing else.
             path_flags.define(name, default, text)
+    program.group(inspect.getdoc(settings).partition("\n")[0].rstrip("."), names)
 
 
 def read(settings, prefix="", **fixed):
@@ -92,18 +97,15 @@ def read_stages(*stages, own=None):
     return read(TrainConfig, **sections), read(RunOptions)
 
 
-def run_stages(argv, sections, stages, own=None, evaluate=False, **shared):
+def run_stages(sections, stages, own=None, evaluate=False, **shared):
     """Do what a training tool does: read the flags, run stages, put errors in one line.
 
     Args:
-        argv: What `main` is given.
         sections, own: What `define_stages` was given.
         stages: The stages to run.
         evaluate: Whether to evaluate at the end and write a report, where the detector was trained.
         shared: `classifier_dir` and `warmup_dir` as `Chain` takes them.
     """
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
     try:
         config, options = read_stages(*sections, own=own)
     except ValueError as error:

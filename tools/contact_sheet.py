@@ -1,15 +1,14 @@
-r"""Draw images of a dataset in a grid, with boxes, outlines and main axes where they are known.
+r"""Draw images of a dataset in a grid, with boxes and outlines where they are known.
 
-python -m tools.contact_sheet --dataset=creatures --output=sheet.png
-python -m tools.contact_sheet --dataset=folder --data_dir=my_photos --count=40 --output=sheet.jpg
+gc-net contact_sheet --dataset=creatures --output=sheet.png
+gc-net contact_sheet --dataset=folder --data_dir=my_photos --count=40 --output=sheet.jpg
 """
 
-import sys
-
-from absl import app, flags
+from absl import flags
 
 from gc_net.datasets import DATASETS
-from tools import path_flags
+
+from . import path_flags, program
 
 FLAGS = flags.FLAGS
 
@@ -24,26 +23,22 @@ flags.DEFINE_integer("seed", 0, "Seed of the dataset.", lower_bound=0)
 flags.DEFINE_bool("truth", True, "Draw boxes, outlines and axes where they are known.")
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="data_dir")
+def main(_):
     from gc_net import datasets
     from gc_net.figures.contact_sheet import save_sheet
 
-    try:
-        dataset = datasets.get(FLAGS.dataset, data_dir=FLAGS.data_dir, seed=FLAGS.seed)
-        count = save_sheet(
-            FLAGS.output,
-            dataset.split(FLAGS.split),
-            dataset.truth(FLAGS.split) if FLAGS.truth else None,
-            count=FLAGS.count,
-            columns=FLAGS.columns,
-            cell=FLAGS.cell,
-        )
-    except (ValueError, OSError) as error:
-        sys.exit(f"{FLAGS.dataset}: {error}")
+    dataset = datasets.get(FLAGS.dataset, data_dir=FLAGS.data_dir, seed=FLAGS.seed)
+    count = save_sheet(
+        FLAGS.output,
+        dataset.split(FLAGS.split),
+        dataset.truth(FLAGS.split) if FLAGS.truth else None,
+        count=FLAGS.count,
+        columns=FLAGS.columns,
+        cell=FLAGS.cell,
+    )
     print(f"Wrote {count} images to {FLAGS.output}.")
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -3,7 +3,7 @@ r"""Convert published PyTorch weights to a .npz file that the backbones load.
 Reading a .pth file needs PyTorch, which the package itself does not (`pip install torch`). Without
 it, pass an .npz with the arrays of the state dict under their own names.
 
-    python -m tools.convert_weights --backbone=googlenet \
+    gc-net convert_weights --backbone=googlenet \
         --source=googlenet-1378be20.pth --output=googlenet_imagenet.npz
 
 Known sources:
@@ -17,10 +17,11 @@ VGG16 and InceptionV3 of keras.applications need no conversion: pass their .h5 a
 
 import sys
 
-from absl import app, flags
+from absl import flags
 
 from gc_net.backbones import BACKBONES
-from tools import path_flags
+
+from . import path_flags, program
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("backbone", None, BACKBONES.names, "Network the weights belong to.")
@@ -30,9 +31,8 @@ flags.DEFINE_enum("dtype", "float16", ["float16", "float32"], "Precision of what
 flags.mark_flags_as_required(["backbone", "source", "output"])
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="source")
+def main(_):
     from gc_net.backbones.convert import convert_weights
 
     try:
@@ -49,4 +49,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

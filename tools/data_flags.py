@@ -5,7 +5,8 @@ import functools
 from absl import flags
 
 from gc_net.datasets import DATASETS
-from tools import path_flags
+
+from . import path_flags
 
 _NAMES = ("dataset", "data_dir", "dataset_options", "boxes")
 

@@ -1,8 +1,8 @@
-r"""Tells why a detector draws what it draws, before one changes its settings.
+r"""Explain why a detector draws what it draws, before you change its settings.
 
-  python -m tools.diagnose --model=runs/mine/model
-  python -m tools.diagnose --model=runs/birds/model --landscape
-  python -m tools.diagnose --model=runs/birds/model --look --classifiers=runs/birds --limit=1000
+  gc-net diagnose --model=runs/mine/model
+  gc-net diagnose --model=runs/birds/model --landscape
+  gc-net diagnose --model=runs/birds/model --look --classifiers=runs/birds --limit=1000
 
 The first measures agreement: whether the detector places the same shape when an image is cropped
 elsewhere or mirrored. It needs no boxes, so it may choose between settings, but it favours large
@@ -16,11 +16,9 @@ together with the whole image. It needs labels and no boxes, so it may choose on
 is no namer, which is trained for the one that was chosen.
 """
 
-import sys
-
 from absl import app, flags
 
-from tools import data_flags, path_flags
+from . import data_flags, path_flags, program
 
 FLAGS = flags.FLAGS
 
@@ -38,9 +36,8 @@ path_flags.define(
 flags.DEFINE_integer("limit", 256, "Most images to look at.", lower_bound=1)
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="model")
+def main(_):
     if FLAGS.classifiers is not None and not FLAGS.look:
         raise app.UsageError("--classifiers is for --look.")
     if FLAGS.landscape and FLAGS.look:
@@ -52,11 +49,8 @@ def main(argv):
         tell, option = diagnose_looks, {"classifiers": FLAGS.classifiers}
     else:
         tell, option = diagnose, {"with_landscape": FLAGS.landscape}
-    try:
-        tell(FLAGS.model, data_flags.dataset(), split=FLAGS.split, limit=FLAGS.limit, **option)
-    except (ValueError, OSError) as error:
-        sys.exit(f"Error: {error}")
+    tell(FLAGS.model, data_flags.dataset(), split=FLAGS.split, limit=FLAGS.limit, **option)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

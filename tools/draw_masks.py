@@ -1,23 +1,22 @@
-r"""Draw masks: the analytic ones against ε, and the learned ones beside exact ones.
+r"""Draw masks: analytic ones for several ε, and learned ones beside exact ones.
 
-  python -m tools.draw_masks --output=docs/images
+  gc-net draw_masks --output=docs/images
 
 Writes masks_epsilon.png (the paper's Fig. 3) and masks_learned.png.
 """
 
 import os
 
-from absl import app, flags
+from absl import flags
 
-from tools import path_flags
+from . import path_flags, program
 
 OUTPUT = path_flags.define("output", "docs/images", "Folder to write to.")
 IMAGE_SIZE = flags.DEFINE_integer("image_size", 160, "Side of each mask, in pixels.", lower_bound=8)
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {argv[1:]}")
+@program.tool(argument="output")
+def main(_):
     from gc_net.figures import masks
     from gc_net.figures.picture_files import save_picture
 
@@ -29,4 +28,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,19 +1,18 @@
 r"""Measure a trained model, beside other methods on the same images.
 
-python -m tools.evaluate --model=runs/creatures/model
-python -m tools.evaluate --model=runs/birds/model --ten_crop --output=runs/birds/ten_crop
+gc-net evaluate --model=runs/creatures/model
+gc-net evaluate --model=runs/birds/model --ten_crop --output=runs/birds/ten_crop
 
 Prints a table and writes metrics.json, predictions.json and report.html to --output. Where that is
 not set, an evaluation that was measured otherwise, say by another protocol, is not replaced.
 """
 
-import sys
-
-from absl import app, flags
+from absl import flags
 
 from gc_net.evaluation.protocols import PROTOCOLS
 from gc_net.methods import DEFAULT, METHODS
-from tools import data_flags, look_flag, path_flags
+
+from . import data_flags, look_flag, path_flags, program
 
 FLAGS = flags.FLAGS
 
@@ -45,35 +44,31 @@ flags.DEFINE_bool("score_maps", False, "Also write score maps for clovaai/wsolev
 flags.DEFINE_bool("report", True, "Write report.html.")
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="model")
+def main(_):
     from gc_net.evaluation.evaluate import run_evaluation
     from gc_net.evaluation.files import evaluation_folder
 
     output = FLAGS.output or evaluation_folder(FLAGS.model)
-    try:
-        run_evaluation(
-            FLAGS.model,
-            data_flags.dataset(),
-            output,
-            protocol=FLAGS.protocol,
-            split=FLAGS.split,
-            methods=FLAGS.methods,
-            batch_size=FLAGS.batch_size,
-            ten_crop=FLAGS.ten_crop,
-            limit=FLAGS.limit,
-            resize_size=FLAGS.resize_size,
-            cache=FLAGS.cache_dir,
-            look=FLAGS.look,
-            score_maps=FLAGS.score_maps,
-            report=FLAGS.report,
-            replace=FLAGS.output is not None,
-        )
-    except (ValueError, OSError) as error:
-        sys.exit(f"Error: {error}")
+    run_evaluation(
+        FLAGS.model,
+        data_flags.dataset(),
+        output,
+        protocol=FLAGS.protocol,
+        split=FLAGS.split,
+        methods=FLAGS.methods,
+        batch_size=FLAGS.batch_size,
+        ten_crop=FLAGS.ten_crop,
+        limit=FLAGS.limit,
+        resize_size=FLAGS.resize_size,
+        cache=FLAGS.cache_dir,
+        look=FLAGS.look,
+        score_maps=FLAGS.score_maps,
+        report=FLAGS.report,
+        replace=FLAGS.output is not None,
+    )
     print(f"Written to {output}.")
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,21 +1,20 @@
-r"""Export a trained model for TF Serving, as TFLite files, or as a small folder to ship.
+r"""Export a trained model: for TF Serving, as TFLite files, or as a small folder.
 
-python -m tools.export --model=runs/birds --output=saved_models/birds
-python -m tools.export --model=runs/birds --output=tflite/birds --format=tflite \
+gc-net export --model=runs/birds --output=saved_models/birds
+gc-net export --model=runs/birds --output=tflite/birds --format=tflite \
     --calibration_images=photos
-python -m tools.export --model=runs/birds --output=saved_models/birds --format=folder
+gc-net export --model=runs/birds --output=saved_models/birds --format=folder
 
 Writes a new version, OUTPUT/1, OUTPUT/2, ..., which appears complete and at once; none is ever
 changed. --format=folder has no versions, and half the bytes of a run's model. The outputs are
 compared with those of the Keras model, and the differences printed.
 """
 
-import sys
-
 from absl import app, flags
 
 from gc_net.export import EXPORTS
-from tools import look_flag, path_flags
+
+from . import look_flag, path_flags, program
 
 FLAGS = flags.FLAGS
 path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
@@ -47,9 +46,8 @@ _OPTIONS = {
 }
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="model", failed=2)
+def main(_):
     for other, names in _OPTIONS.items():
         for name in names:
             if other != FLAGS.format and FLAGS[name].present:
@@ -66,14 +64,12 @@ def main(argv):
             look=FLAGS.look,
             **options,
         )
-    except (ValueError, OSError, RuntimeError) as error:  # the last from `gc_net.export.parity`
-        print(error, file=sys.stderr)
-        return 2
+    except RuntimeError as error:  # from `gc_net.export.parity`
+        raise ValueError(error) from error
     print(f"Written to {folder}. Against the Keras model, the largest differences:")
     for name, difference in differences.items():
         print(f"  {name}: {difference:.2g}")
-    return 0
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,21 +1,20 @@
-r"""Localize and classify images: boxes and shapes in their own pixels, as label files.
+r"""Localize and classify images, and write label files in their own pixels.
 
-python -m tools.predict --model=runs/birds --images=photos --output=out
-python -m tools.predict --model=runs/birds --images='photos/**/*.jpg' --output=out \
+gc-net predict --model=runs/birds --images=photos --output=out
+gc-net predict --model=runs/birds --images='photos/**/*.jpg' --output=out \
     --format=label_studio --min_confidence=0.3 --previews=50
 
 --images is a folder, an image, a pattern, or a .txt file with one path a line. A run that was
-interrupted goes on when it is started again. The exit status is 0 if all is well, 3 if images could
+interrupted resumes when it is started again. The exit status is 0 if all is well, 3 if images could
 not be read (they are listed in unreadable.txt), 2 if the run could not be done, and 1 if a flag is
 wrong.
 """
 
-import sys
-
 from absl import app, flags
 
 from gc_net.prediction.formats import FORMATS
-from tools import look_flag, path_flags
+
+from . import look_flag, path_flags, program
 
 FLAGS = flags.FLAGS
 path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
@@ -43,11 +42,8 @@ flags.DEFINE_string(
 _SOME_UNREADABLE = 3  # absl ends with 1 itself where a flag is wrong
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(
-            f"Unexpected arguments: {' '.join(argv[1:])}. Quote a pattern: --images='*.jpg'"
-        )
+@program.tool(argument="images", failed=2)
+def main(_):
     if FLAGS.previews != "all" and not FLAGS.previews.isdecimal():
         raise app.UsageError(f"--previews is a number or 'all'. Received: {FLAGS.previews}")
     options = {}
@@ -57,7 +53,7 @@ def main(argv):
         options["url_prefix"] = FLAGS.url_prefix
     from gc_net.prediction.predict_files import predict_files
 
-    try:
+    with program.ending_plainly(failed=2, interrupted=program.RESUMES):
         summary = predict_files(
             FLAGS.model,
             FLAGS.images,
@@ -70,15 +66,9 @@ def main(argv):
             format_options=options,
             look=FLAGS.look,
         )
-    except (ValueError, OSError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nInterrupted. The same command goes on where this stopped.", file=sys.stderr)
-        return 130
     print(summary.text())
     return _SOME_UNREADABLE if summary.unreadable else 0
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,17 +1,15 @@
-r"""Checks a copy of CUB-200-2011, and unpacks its archive.
+r"""Check a copy of CUB-200-2011, or unpack its archive.
 
-python -m tools.prepare_cub --archive=CUB_200_2011.tgz --output=data
-python -m tools.prepare_cub --data_dir=data/CUB_200_2011
+gc-net prepare_cub --archive=CUB_200_2011.tgz --output=data
+gc-net prepare_cub --data_dir=data/CUB_200_2011
 
 The archive is at https://data.caltech.edu/records/65de6-vp158. The exit status is 0 if the copy is
 complete and 1 if something is missing, which is then named; a partial copy can still be used.
 """
 
-import sys
-
 from absl import app, flags
 
-from tools import path_flags
+from . import path_flags, program
 
 FLAGS = flags.FLAGS
 path_flags.define("data_dir", None, "An unpacked copy: the CUB_200_2011 folder or its parent.")
@@ -19,23 +17,18 @@ path_flags.define("archive", None, "CUB_200_2011.tgz, to be checked and unpacked
 path_flags.define("output", None, "Folder to unpack into; if not given, nothing is unpacked.")
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="data_dir")
+def main(_):
     if (FLAGS.data_dir is None) == (FLAGS.archive is None):
         raise app.UsageError("Give either --data_dir or --archive.")
     if FLAGS.output is not None and FLAGS.archive is None:
         raise app.UsageError("--output goes with --archive.")
-    from gc_net.data.splits import DataError
     from gc_net.datasets.cub_copy import prepare
 
-    try:
-        findings = prepare(FLAGS.data_dir, FLAGS.archive, FLAGS.output)
-    except DataError as error:
-        sys.exit(f"prepare_cub: {error}")
+    findings = prepare(FLAGS.data_dir, FLAGS.archive, FLAGS.output)
     print(findings.text())
     return 1 if findings.problems else 0
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,10 +1,10 @@
 r"""Train and evaluate a list of variants, and put them into one table.
 
-python -m tools.sweep --sweep=losses --dataset=cub --data_dir=CUB_200_2011 --work_dir=runs/losses
-python -m tools.sweep --sweep=geometries --seeds=0,1,2 --data_dir=my_photos --work_dir=runs/shapes
-python -m tools.sweep --vary=detector_alpha=1,2.5,6 --data_dir=my_photos --work_dir=runs/alpha
+gc-net sweep --sweep=losses --dataset=cub --data_dir=CUB_200_2011 --work_dir=runs/losses
+gc-net sweep --sweep=geometries --seeds=0,1,2 --data_dir=my_photos --work_dir=runs/shapes
+gc-net sweep --vary=detector_alpha=1,2.5,6 --data_dir=my_photos --work_dir=runs/alpha
 
-losses and geometries are the paper's Tables 1 and 2. Every flag of tools.train sets what the
+losses and geometries are the paper's Tables 1 and 2. Every flag of gc-net train sets what the
 variants have in common. Runs that are done are not repeated: the same command goes on. With another
 --protocol or --limit they are measured again, not trained again.
 """
@@ -13,7 +13,8 @@ from absl import app, flags
 
 from gc_net.evaluation.protocols import PROTOCOLS
 from gc_net.stages.config import STAGES
-from tools import config_flags
+
+from . import config_flags, program
 
 FLAGS = flags.FLAGS
 config_flags.define_stages(*STAGES)
@@ -27,9 +28,8 @@ flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as ri
 flags.DEFINE_integer("limit", None, "Evaluate on so many test images only.", lower_bound=1)
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="data_dir")
+def main(_):
     if (FLAGS.sweep is None) == (FLAGS.vary is None):
         raise app.UsageError("Give either --sweep or --vary.")
     choices = _choices(FLAGS.vary or [])
@@ -61,4 +61,4 @@ def _choices(items):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,20 +1,21 @@
-r"""Trains a localizer from a folder of labelled images, all stages in one go.
+r"""Train a localizer from a folder of labelled images, all stages in one go.
 
-  python -m tools.train --flagfile=recipes/photos.flags --data_dir=my_photos --work_dir=runs/mine
-  python -m tools.train --flagfile=recipes/creatures.flags
+  gc-net train --flagfile=recipes/photos.flags --data_dir=my_photos --work_dir=runs/mine
+  gc-net train --flagfile=recipes/creatures.flags
 
 Recipes are files of flags, and flags given after one take precedence. Without a recipe there is no
 warm-up, no random mask and no fold, and the losses weigh what they do in the paper;
 recipes/cub_vgg16.flags has the paper's settings throughout.
 
-Ends with work_dir/model, which tools.predict, tools.evaluate and tools.export take. Stopped at any
-moment, the same command goes on where it was, and ends with the same weights.
+It ends with work_dir/model, for gc-net predict, evaluate and export. If it is stopped, the same
+command resumes, and ends with the same weights.
 """
 
-from absl import app, flags
+from absl import flags
 
 from gc_net.stages.config import STAGES
-from tools import config_flags
+
+from . import config_flags, program
 
 config_flags.define_stages(*STAGES)
 flags.adopt_module_key_flags(config_flags)
@@ -24,9 +25,12 @@ flags.DEFINE_multi_enum(
 flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
 
 
-def main(argv):
-    config_flags.run_stages(argv, STAGES, stages=flags.FLAGS.stage, evaluate=flags.FLAGS.evaluate)
+@program.tool(
+    argument="data_dir", first=("flagfile", "data_dir", "work_dir", "image_size", "detector_shape")
+)
+def main(_):
+    config_flags.run_stages(STAGES, stages=flags.FLAGS.stage, evaluate=flags.FLAGS.evaluate)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

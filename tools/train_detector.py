@@ -1,16 +1,16 @@
-r"""Trains the detector on a classifier that is there: the last stages of tools.train.
+r"""Train the detector on a classifier that is there: the last stages of gc-net train.
 
-  python -m tools.train_detector --dataset=folder --data_dir=my_photos --work_dir=runs/mine
+  gc-net train_detector --dataset=folder --data_dir=my_photos --work_dir=runs/mine
 
-Takes work_dir/classifier, which tools.train_classifier made with the same data and seed, and
+Takes work_dir/classifier, which gc-net train_classifier made with the same data and seed, and
 writes work_dir/model. To try several detectors on one classifier, name its run's folder with
 --classifier_dir and give each detector a --work_dir of its own; --warmup_dir likewise, where they
 differ in the last stage only.
 """
 
-from absl import app, flags
+from absl import flags
 
-from tools import config_flags, path_flags
+from . import config_flags, path_flags, program
 
 config_flags.define_stages("warmup", "detector", "namer", own="detector")
 flags.adopt_module_key_flags(config_flags)
@@ -21,9 +21,9 @@ path_flags.define("warmup_dir", None, "The run whose warm-up to use, where it is
 flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
 
 
-def main(argv):
+@program.tool(argument="data_dir", first=("data_dir", "work_dir"))
+def main(_):
     config_flags.run_stages(
-        argv,
         ["warmup", "detector", "namer"],
         own="detector",
         stages=["generator", "warmup", "detector", "namer"],
@@ -34,4 +34,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,25 +1,25 @@
-r"""Trains the learned generator of one shape, measures it, and writes its weights.
+r"""Train the learned generator of one shape, measure it, and write its weights.
 
-  python -m tools.train_generator --shape=rotated_ellipse --output=runs/generators
+  gc-net train_generator --shape=rotated_ellipse --output=runs/generators
 
 Writes <shape>_<network>.npz (half precision) and the same name with .json beside it: the settings
-and the mean IoU with exact masks on unseen coefficients. Stopped at any moment, the same command
-goes on where it was.
+and the mean IoU with exact masks on unseen coefficients. If it is stopped, the same command
+resumes.
 """
 
-from absl import app, flags
+from absl import flags
 
 from gc_net.stages.config import GeneratorConfig
-from tools import config_flags, path_flags
+
+from . import config_flags, path_flags, program
 
 config_flags.define(GeneratorConfig)
 flags.adopt_module_key_flags(config_flags)
 path_flags.define("output", "runs/generators", "Folder to write to.")
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="shape")
+def main(_):
     with config_flags.ending_plainly():
         from gc_net.stages.generator import make_generator
 
@@ -29,4 +29,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

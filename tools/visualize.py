@@ -1,17 +1,16 @@
 r"""Draw figures like the paper's from trained models: PNG, JPEG or PDF.
 
-python -m tools.visualize --model=runs/birds/model --output=predictions.pdf
-python -m tools.visualize --figure=ablation --output=ablation.png \
+gc-net visualize --model=runs/birds/model --output=predictions.pdf
+gc-net visualize --figure=ablation --output=ablation.png \
   --model="object only"=runs/a/model --model="all losses"=runs/b/model
-python -m tools.visualize --figure=entropy --model=runs/birds/model --count=64 --output=entropy.pdf
+gc-net visualize --figure=entropy --model=runs/birds/model --count=64 --output=entropy.pdf
 """
-
-import sys
 
 from absl import app, flags
 
 from gc_net.figures.figure import FIGURES
-from tools import data_flags, path_flags
+
+from . import data_flags, path_flags, program
 
 FLAGS = flags.FLAGS
 # What a figure has no use for.
@@ -40,28 +39,24 @@ flags.DEFINE_bool("captions", False, "Write class names below the images.")
 flags.DEFINE_integer("dpi", 300, "Resolution of a PDF, in dots an inch.", lower_bound=1)
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="model")
+def main(_):
     for name in _UNUSED.get(FLAGS.figure, ()):
         if FLAGS[name].present:
             raise app.UsageError(f"--{name} does nothing for --figure={FLAGS.figure}.")
     from gc_net.figures.figure import visualize
 
     options = ("split", "count", "columns", "cell", "seed", "captions")
-    try:
-        visualize(
-            FLAGS.output,
-            FLAGS.figure,
-            FLAGS.model,
-            data_flags.dataset(),
-            dots_per_inch=FLAGS.dpi,
-            **{name: FLAGS[name].value for name in options},
-        )
-    except (ValueError, OSError) as error:
-        sys.exit(f"{', '.join(FLAGS.model)}: {error}")
+    visualize(
+        FLAGS.output,
+        FLAGS.figure,
+        FLAGS.model,
+        data_flags.dataset(),
+        dots_per_inch=FLAGS.dpi,
+        **{name: FLAGS[name].value for name in options},
+    )
     print(f"Written to {FLAGS.output}.")
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

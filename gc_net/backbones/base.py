@@ -58,7 +58,7 @@ class Backbone(abc.ABC):
         """Return the arrays of a Keras `.h5` file under this backbone's names."""
         raise ValueError(
             f"The backbone {self.name!r} has no counterpart in keras.applications and cannot "
-            f"read {path!r}. Expected a .npz file; `python -m tools.convert_weights` makes one."
+            f"read {path!r}. Expected a .npz file; `gc-net convert_weights` makes one."
         )
 
     def torch_weights(self, state):
@@ -73,7 +73,7 @@ class Backbone(abc.ABC):
 
         Args:
             weights: `"imagenet"`, `None` to leave the initial values, or a file: a `.npz` of
-                this package (`gc_net.weights`, `tools.convert_weights`) or, for networks of
+                this package (`gc_net.weights`, `gc-net convert_weights`) or, for networks of
                 keras.applications, a Keras `.h5` or `.weights.h5`.
             head: A model from `self.head`. Layers whose shapes differ from the file's (the
                 outputs, for another number of classes) keep their initial values, as does the
@@ -104,7 +104,7 @@ class Backbone(abc.ABC):
         if suffix not in readers:
             raise ValueError(
                 "`weights` must be 'imagenet', None, or a .npz, .h5 or .weights.h5 file. "
-                f"Received: weights={path!r}. `python -m tools.convert_weights` converts others."
+                f"Received: weights={path!r}. `gc-net convert_weights` converts others."
             )
         if not os.path.isfile(path):
             raise FileNotFoundError(f"There is no weights file {path!r}.")

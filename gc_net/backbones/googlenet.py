@@ -63,7 +63,7 @@ class GoogLeNet(Backbone):
         raise FileNotFoundError(
             "The ImageNet weights of 'googlenet' are published for PyTorch only. Download "
             "https://download.pytorch.org/models/googlenet-1378be20.pth, convert it with "
-            "`python -m tools.convert_weights --backbone=googlenet --source=googlenet-1378be20.pth "
+            "`gc-net convert_weights --backbone=googlenet --source=googlenet-1378be20.pth "
             "--output=googlenet.npz`, and pass weights='googlenet.npz'."
         )
 

@@ -121,7 +121,7 @@ def evaluate_run(model_dir, dataset, cache=None):
     except (ValueError, OSError) as error:
         raise RunError(
             f"Training is done and the model is in {model_dir}, but it was not evaluated: {error}\n"
-            f"`python -m tools.evaluate --model={model_dir}` does that alone. Its --boxes says "
+            f"`gc-net evaluate --model={model_dir}` does that alone. Its --boxes says "
             "which box file of a folder to read."
         ) from error
     written = "report.html" if "corloc" in metrics else "metrics.json"

@@ -11,11 +11,10 @@
 Images are squashed to a square in all of them, whatever their aspect ratio.
 
 `paper` is how the authors and those they compare with measure. It asks for the part of an object
-that was cut off, so a detector is measured by pixels it cannot see. `tools.predict` looks at images
-in the same way. `full` is for models that see whole images: boxes are in the image itself, where
-nothing lies outside, hence the clipping. `wsoleval` gives what the
-public evaluator of Choe et al. (clovaai/wsolevaluation) makes of the masks as score maps; see
-`gc_net.evaluation.wsoleval`.
+that was cut off, so a detector is measured by pixels it cannot see. `gc-net predict` looks at
+images in the same way. `full` is for models that see whole images: boxes are in the image itself,
+where nothing lies outside, hence the clipping. `wsoleval` gives what the public evaluator of Choe
+et al. (clovaai/wsolevaluation) makes of the masks as score maps; see `gc_net.evaluation.wsoleval`.
 """
 
 import numpy as np

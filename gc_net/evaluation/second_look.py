@@ -110,8 +110,8 @@ def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=25
     accuracy, count = best["both_accuracy"], best["num_images"]
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / count)
     print(
-        f"The second look on {count:,} {split} images, the first one as `tools.predict` has it. No "
-        f"box was read for this. {judged}\n\n{looks_table(rows)}\n\n"
+        f"The second look on {count:,} {split} images, the first one as `gc-net predict` has it. "
+        f"No box was read for this. {judged}\n\n{looks_table(rows)}\n\n"
         f"{_advice(best)} An accuracy on so many images has a "
         f"standard error of {error:.1f} points: smaller differences may be chance."
     )

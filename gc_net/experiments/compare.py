@@ -130,7 +130,7 @@ def read_run(path, name=None):
     if found is None:
         raise ValueError(
             f"There is no {METRICS_FILE} at {path!r}, nor in a folder `evaluation` there. "
-            "`python -m tools.evaluate` writes one."
+            "`gc-net evaluate` writes one."
         )
     try:
         with open(found, encoding="utf-8") as file:

@@ -20,7 +20,7 @@ from gc_net.experiments import compare
 from gc_net.stages import run_folder as runs
 from gc_net.stages.config import STAGES, WARMUP_SETTINGS, TrainConfig, plain_type
 
-# Changes of settings by variant, named as the flags of tools.train.
+# Changes of settings by variant, named as the flags of gc-net train.
 LOSSES = {
     "object": {"detector_alpha": 0.0, "detector_gamma": 0.0},
     "object_area": {"detector_gamma": 0.0},
@@ -55,7 +55,7 @@ def changed(config, changes):
     """Return a `TrainConfig` with some settings changed.
 
     Args:
-        changes: Mapping of settings, named as the flags of tools.train, to values; texts are
+        changes: Mapping of settings, named as the flags of gc-net train, to values; texts are
             read as the setting's type, and `"none"` as None where a setting may be left open.
     """
     places = _places()

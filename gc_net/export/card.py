@@ -64,7 +64,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
 
 
 def find_metrics(model_dir):
-    """Return the metrics that came with a model, or else what `tools.evaluate` wrote for it.
+    """Return the metrics that came with a model, or else what `gc-net evaluate` wrote for it.
 
     None where there are neither.
     """

@@ -14,7 +14,7 @@ _USAGE = """
 A folder of gc_net, weights in half precision:
 
 ```sh
-python -m tools.predict --model={folder} --images=photos --output=labels --format=coco
+gc-net predict --model={folder} --images=photos --output=labels --format=coco
 ```
 """
 

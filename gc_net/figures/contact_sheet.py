@@ -48,7 +48,7 @@ def _picture(split, truth, index, cell):
         image = split.read(index)
     except ImageError as error:
         raise ImageError(
-            f"{split.file(index)} cannot be read: {error}. tools.check_dataset finds all such."
+            f"{split.file(index)} cannot be read: {error}. gc-net check finds all such."
         ) from error
     picture = drawing.resize(image, cell)
     size = picture.shape[1::-1]

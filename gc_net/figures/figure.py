@@ -9,7 +9,7 @@
 
 A figure is a function of {name: `SavedModel`}, a `Split`, its `Truth` and the options of
 `visualize` to an image, uint8 RGB, or to a matplotlib `Figure`. Shapes are drawn where
-`tools.predict` reports them, on the whole image. A masked image is what the classifier is shown:
+`gc-net predict` reports them, on the whole image. A masked image is what the classifier is shown:
 the central window, and thus a little larger.
 """
 

@@ -26,7 +26,7 @@ class LearnedGenerator(keras.Model):
         shape: Name of a shape, or a `Shape`.
         image_size: Height and width of the masks; an integer, or a pair (height, width).
         network: `"implicit"`, whose trained weights are shipped, or `"paper"`, the paper's network
-            of 660k parameters, to be trained with `tools.train_generator`.
+            of 660k parameters, to be trained with `gc-net train_generator`.
         weights: `"shipped"`, a path to an `.npz` file, or `None` for initial values.
 
     Example:
@@ -58,7 +58,7 @@ class LearnedGenerator(keras.Model):
                 if weights is None:
                     raise ValueError(
                         f"No weights are shipped for the shape {self.shape.name!r} and the network "
-                        f"{network!r}. Train them with `python -m tools.train_generator "
+                        f"{network!r}. Train them with `gc-net train_generator "
                         f"--shape={self.shape.name} --network={network}` and pass the file."
                     )
             load_weights_npz(weights, self.network)

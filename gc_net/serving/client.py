@@ -14,7 +14,7 @@ _ATTEMPTS = 3  # for an image that is sound but was refused
 
 
 class Client:
-    """Asks TF Serving, or `tools.demo_server`, for predictions.
+    """Asks TF Serving, or `gc-net serve`, for predictions.
 
     Args:
         address: `"http://localhost:8501"` for REST, `"localhost:8500"` for gRPC.

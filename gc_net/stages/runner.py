@@ -96,7 +96,7 @@ class Chain(Workspace):
         if detector and not config.detector.epochs and not config.warmup.epochs:
             raise RunError(
                 "Nothing would train the detector: both its epochs and those of the warm-up are "
-                "0. Give --detector_epochs (--epochs in tools.train_detector) or --warmup_epochs."
+                "0. Give --detector_epochs (--epochs in gc-net train_detector) or --warmup_epochs."
             )
         warmup = config.warmup.epochs > 0 and (detector or "warmup" in stages)
         warmup = warmup and not self._is_done(os.path.join(self._warmup_folder(), "model"))

@@ -40,7 +40,7 @@ def trained_with(run_dir):
     if record is None:
         raise RunError(
             f"There is no classifier in {run_dir}: {path} does not exist. Train one with "
-            "`python -m tools.train_classifier`, or give the folder of a run that has one."
+            "`gc-net train_classifier`, or give the folder of a run that has one."
         )
     return record["config"]
 

@@ -81,7 +81,7 @@ def not_finite(course):
         "not_finite",
         f"The loss is no longer a number: {values}. The weights are lost.",
         f"Start anew in another --work_dir with a lower {setup.flag('learning_rate')}; "
-        "leave out --mixed_precision if it is on; and check the images with tools.check_dataset.",
+        "leave out --mixed_precision if it is on; and check the images with gc-net check.",
     )
 
 

@@ -1,11 +1,13 @@
 """Benchmarks that start processes of their own, and the tool that starts all of them."""
 
+import inspect
 import os
 import subprocess
 import sys
 
 import pytest
 
+import benchmarks.__main__
 from benchmarks import BENCHMARKS, allocator, size
 from benchmarks import help as help_benchmark
 from gc_net.data.decode import read_image
@@ -13,8 +15,7 @@ from gc_net.data.decode import read_image
 
 def test_every_tool_is_a_program_with_a_help_text():
     names = help_benchmark.all_tools()
-    assert "train" in names and "benchmark" in names
-    assert "config_flags" not in names  # has no command of its own
+    assert "train" in names and "config_flags" not in names  # which has no command of its own
 
 
 def test_help_is_timed_with_the_processor_time_of_the_tool():
@@ -58,7 +59,7 @@ def test_both_allocators_are_timed_in_turn(monkeypatch):
 
 
 def run_tool(*arguments):
-    command = [sys.executable, "-m", "tools.benchmark", *arguments]
+    command = [sys.executable, "-m", "benchmarks", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
@@ -83,9 +84,5 @@ def test_the_tool_refuses_sizes_that_are_no_whole_numbers(sizes):
 
 @pytest.mark.parametrize("name", BENCHMARKS.names)
 def test_every_benchmark_takes_settings_that_are_flags_of_the_tool(name):
-    import inspect
-
-    from tools import benchmark
-
     settings = inspect.signature(BENCHMARKS.get(name)).parameters
-    assert set(settings) <= set(benchmark.SETTINGS)
+    assert set(settings) <= set(benchmarks.__main__.SETTINGS)

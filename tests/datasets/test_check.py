@@ -30,7 +30,7 @@ def problems(root, **options):
 
 def run_tool(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "tools.check_dataset", *map(str, arguments)],
+        [sys.executable, "-m", "tools.check", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

@@ -516,7 +516,7 @@ class TestFilesWithoutBoxes:
             evaluate_run(model_dir, Blocks())
         message = str(caught.value)
         assert f"the model is in {model_dir}, but it was not evaluated: photos holds" in message
-        assert f"python -m tools.evaluate --model={model_dir}" in message and "--boxes" in message
+        assert f"gc-net evaluate --model={model_dir}" in message and "--boxes" in message
 
     def test_score_maps_need_boxes(self, model_dir, tmp_path):
         with pytest.raises(DataError, match="'test' split of the dataset 'blocks' has no boxes"):

@@ -39,7 +39,7 @@ def browser(app):
 
 @contextlib.contextmanager
 def waitress_running(app):
-    """Serve as `tools.demo_server` does."""
+    """Serve as `gc-net serve` does."""
     server = make_server(app, "127.0.0.1", 0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -200,7 +200,7 @@ def test_a_failure_inside_is_not_shown(app, browser, monkeypatch):
 
 @pytest.mark.slow
 def test_the_tool_serves_the_page_on_this_machine(model_dir):
-    command = [sys.executable, "-m", "tools.demo_server", f"--model={model_dir}", "--port=0"]
+    command = [sys.executable, "-m", "tools.serve", f"--model={model_dir}", "--port=0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             address = process.stdout.readline().split()[0]

@@ -113,6 +113,6 @@ def test_a_recipe_is_understood_and_opens_with_its_command(path):
     with open(path, encoding="utf-8") as file:
         comment = "".join(line for line in file if line.startswith("#"))
     name = os.path.basename(path)
-    assert f"python -m tools.train --flagfile=recipes/{name}" in comment
+    assert f"gc-net train --flagfile=recipes/{name}" in comment
     assert "Run time:" in comment
     assert "Score:" in comment

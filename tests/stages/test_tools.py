@@ -71,7 +71,7 @@ def test_a_mistake_that_only_the_run_finds_ends_in_one_line(
     options = small_options(tmp_path / "run")
     monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: (config, options))
     with pytest.raises(SystemExit, match=f"^Error: .*{message}"):
-        config_flags.run_stages(["train"], STAGES, stages=STAGES)
+        config_flags.run_stages(STAGES, stages=STAGES)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_test_images_are_cached_only_where_a_folder_is_named(
     monkeypatch.setattr(
         evaluate, "evaluate_run", lambda model_dir, dataset, cache: used.append(cache)
     )
-    config_flags.run_stages(["train"], STAGES, stages=STAGES, evaluate=True)
+    config_flags.run_stages(STAGES, stages=STAGES, evaluate=True)
     assert used == [expected]
 
 
@@ -100,7 +100,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: read)
     monkeypatch.setattr(Chain, "train", interrupt)
     with pytest.raises(SystemExit) as caught:
-        config_flags.run_stages(["train"], STAGES, stages=STAGES)
+        config_flags.run_stages(STAGES, stages=STAGES)
     assert caught.value.code == 130
     assert "The same command goes on" in capsys.readouterr().err
 

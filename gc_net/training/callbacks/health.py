@@ -14,7 +14,7 @@ EPOCHS_TO_RECOVER = 2
 
 
 WHOSE_FLAGS = (
-    "(Flags as in tools.train_detector; in tools.train they begin with --detector_, and those of "
+    "(Flags as in gc-net train_detector; in gc-net train they begin with --detector_, and those of "
     "the classifier with --classifier_.)"
 )
 

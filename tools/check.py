@@ -1,7 +1,7 @@
-r"""Looks through a dataset and reports what would spoil training or evaluation.
+r"""Look through a dataset and report what would spoil training or evaluation.
 
-python -m tools.check_dataset --dataset=folder --data_dir=my_photos
-python -m tools.check_dataset --dataset=cub --data_dir=CUB_200_2011 --json=report.json
+gc-net check --dataset=folder --data_dir=my_photos
+gc-net check --dataset=cub --data_dir=CUB_200_2011 --json=report.json
 
 Counts images by class, decodes every image, compares every box with its image and finds files that
 occur twice. The exit status is 0 if all is well and 1 if there are problems.
@@ -14,7 +14,8 @@ import sys
 from absl import app, flags
 
 from gc_net.datasets import DATASETS
-from tools import path_flags
+
+from . import path_flags, program
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("dataset", "folder", DATASETS.names, "Kind of dataset.")
@@ -27,11 +28,9 @@ path_flags.define("json", None, "File to write the whole report to, with every f
 flags.DEFINE_integer("workers", None, "Threads; as many as processors if not given.", lower_bound=1)
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="data_dir")
+def main(_):
     from gc_net import datasets
-    from gc_net.data.splits import DataError
     from gc_net.datasets.check import check_dataset
     from gc_net.datasets.check_report import check_place
 
@@ -45,11 +44,8 @@ def main(argv):
     if FLAGS.json:
         with _ending_plainly():
             check_place(FLAGS.json)
-    try:
-        dataset = datasets.get(FLAGS.dataset, **options)
-        report = check_dataset(dataset, FLAGS.workers)
-    except DataError as error:
-        sys.exit(f"{FLAGS.dataset}: {error}")
+    dataset = datasets.get(FLAGS.dataset, **options)
+    report = check_dataset(dataset, FLAGS.workers)
     print(report.text(FLAGS.all_classes, FLAGS.examples))
     if FLAGS.json:
         with _ending_plainly():
@@ -67,4 +63,4 @@ def _ending_plainly():
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,21 +1,21 @@
 r"""Measures speed, memory and size, side by side in one run; prints tables for docs/benchmarks.md.
 
-python -m tools.benchmark --what=step --backbones=efficientnet_lite0 --image_sizes=128
-python -m tools.benchmark --what=input --dataset=cub --data_dir=CUB_200_2011
-python -m tools.benchmark --what=predict --images=photos
+python -m benchmarks --what=step --backbones=efficientnet_lite0 --image_sizes=128
+python -m benchmarks --what=input --dataset=cub --data_dir=CUB_200_2011
+python -m benchmarks --what=predict --images=photos
 
 Flags that are not set have the benchmark's own defaults, see benchmarks/.
+Benchmarks are no part of the installed package: they run in a checkout.
 """
 
 import inspect
-import sys
 
 from absl import app, flags
 
 from benchmarks import BENCHMARKS
 from gc_net.backbones import BACKBONES
 from gc_net.datasets import DATASETS
-from tools import path_flags
+from tools import path_flags, program
 
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("what", None, BENCHMARKS.names, "What to measure.", required=True)
@@ -46,9 +46,8 @@ SETTINGS = (
 WHOLE_NUMBERS = ("image_sizes", "sizes")
 
 
-def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"Unexpected arguments: {' '.join(argv[1:])}")
+@program.tool(argument="what")
+def main(_):
     import benchmarks
 
     report = benchmarks.get(FLAGS.what)
@@ -68,12 +67,9 @@ def main(argv):
                     f"Received: {','.join(settings[name])}"
                 )
             settings[name] = [int(value) for value in settings[name]]
-    try:
-        for block in report(**settings):
-            print(f"{block}\n", flush=True)
-    except (ValueError, OSError, ImportError) as error:
-        sys.exit(f"Error: {error}")
+    for block in report(**settings):
+        print(f"{block}\n", flush=True)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    program.run(main)

@@ -1,0 +1,170 @@
+"""What all tools share: help that can be read, and errors in one line."""
+
+import contextlib
+import functools
+import os
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+
+from absl import app, flags
+
+RESUMES = "The same command goes on where this stopped."
+_HELP = ("--help", "-help", "--helpshort", "-helpshort", "-h", "-?")
+_WIDTH = 100
+
+# Titles of groups of flags, and the names of the flags in them.
+_groups: dict[str, list[str]] = {}
+
+
+def group(title: str, names: Iterable[str]) -> None:
+    """Show the named flags together in `--help`, below a title."""
+    _groups.setdefault(title, []).extend(names)
+
+
+def tool(
+    argument: str | None = None,
+    arguments: bool = False,
+    first: tuple[str, ...] = (),
+    failed: int = 1,
+) -> Callable:
+    """Return a decorator for the `main` of a tool.
+
+    An error that a user can do something about ends the tool in one line instead of a traceback;
+    `--verbosity=1` shows the traceback too.
+
+    Args:
+        argument: The flag that was probably meant where something is given without one.
+        arguments: Whether arguments that are no flags are taken.
+        first: Flags that `--help` shows before all others.
+        failed: Exit status where the work could not be done. That of a wrong flag is 1.
+    """
+
+    def decorate(main):
+        @functools.wraps(main)
+        def run_main(argv):
+            try:
+                if argv[1:] and not arguments:
+                    raise app.UsageError(_unexpected(argv[1:], argument))
+                with ending_plainly(failed):
+                    return main(argv)
+            except app.UsageError as error:
+                _end(f"{error} See {_command(main)} --help.", error.exitcode)
+
+        run_main.first = first
+        return run_main
+
+    return decorate
+
+
+@contextlib.contextmanager
+def ending_plainly(failed: int = 1, interrupted: str = "") -> Iterator[None]:
+    """End the process without a traceback where the work fails or is interrupted.
+
+    Args:
+        failed: Exit status of a failure.
+        interrupted: What to say after "Interrupted."
+    """
+    try:
+        yield
+    except app.UsageError:
+        raise
+    except (ValueError, OSError, ImportError) as error:
+        if flags.FLAGS.is_parsed() and flags.FLAGS.verbosity > 0:
+            raise
+        _end(error, failed)
+    except KeyboardInterrupt:
+        print(f"\nInterrupted. {interrupted}".rstrip(), file=sys.stderr)
+        sys.exit(130)
+
+
+def run(main: Callable) -> None:
+    """Parse the flags and run the `main` of a tool, then end the process."""
+    app.run(main, flags_parser=functools.partial(_parse, main))
+
+
+def _command(main):
+    """Return what was typed to start the tool."""
+    spec = sys.modules[main.__module__].__spec__
+    if main.__module__ != "__main__" or spec is None:
+        return os.path.basename(sys.argv[0])
+    return f"python -m {spec.name.removesuffix('.__main__')}"
+
+
+def _parse(main, argv):
+    if any(argument in _HELP for argument in argv[1:]):
+        print(help_text(main))
+        sys.exit(0)
+    try:
+        return flags.FLAGS(argv)
+    except flags.Error as error:
+        message = " ".join(map(_complaint, str(error).splitlines()))
+        _end(f"{message} See {_command(main)} --help.", 1)
+
+
+def _complaint(line):
+    missing = re.fullmatch(r"flag --(\w+)=None: .* must have a value other than None\.", line)
+    if not missing:
+        return line.replace(" ?", "?")  # as in "Did you mean: format ?"
+    return f"--{missing[1]} is missing. {flags.FLAGS[missing[1]].help}"
+
+
+def help_text(main: Callable) -> str:
+    """Return what a tool does, the flags that matter most, and the others by group."""
+    module = sys.modules[main.__module__]
+    # absl knows the flags of the program that was started by the name of its file.
+    owner = sys.argv[0] if main.__module__ == "__main__" else main.__module__
+    known = {flag.name: flag for flag in flags.FLAGS.get_key_flags_for_module(owner)}
+    known["flagfile"] = _FlagFile
+    first = [name for name in main.first if name in known]
+    grouped = {name for names in _groups.values() for name in names}
+    rest = [name for name in known if name not in grouped and name != "flagfile"]
+    blocks = [("Most used", first), ("More" if first else "Flags", rest), *_groups.items()]
+    texts = [module.__doc__.strip()]
+    shown = set()
+    for title, names in blocks:
+        lines = [_describe(known[name]) for name in names if name in known and name not in shown]
+        shown.update(names)
+        if lines:
+            texts.append("\n".join([f"{title}:", *lines]))
+    texts.append(
+        "--flagfile=FILE reads flags from a file, one a line; later flags take precedence."
+    )
+    return "\n\n".join(texts)
+
+
+class _FlagFile:
+    name, boolean, default_as_str = "flagfile", False, None
+    help = "Recipe: a file of flags, e.g. recipes/photos.flags; flags after it take precedence."
+
+
+def _describe(flag):
+    # absl puts the choices before the text, and a remark behind it.
+    form = r"(?:<(.*?)>: )?(.*?)(?:; *repeat this option .*)?"
+    choices, text = re.fullmatch(form, flag.help, re.DOTALL).groups()
+    name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
+    if choices:
+        name += f"={choices}"
+    default = (flag.default_as_str or "").strip("'\"")
+    text = f"{name}: {text} (default: {default})" if default else f"{name}: {text}"
+    return textwrap.fill(
+        text, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False
+    )
+
+
+def _unexpected(words, argument):
+    if len(words) == 1:
+        meant = f" Write --{argument}={words[0]}." if argument else ""
+        return f"Unexpected argument: {words[0]}.{meant}"
+    return (
+        f"Unexpected arguments: {' '.join(words)}. Flags are written --name=value; quote patterns "
+        "and values with spaces."
+    )
+
+
+def _end(message, status):
+    if status == 1:
+        sys.exit(f"Error: {message}")
+    print(f"Error: {message}", file=sys.stderr)
+    sys.exit(status)
