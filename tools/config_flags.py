@@ -52,6 +52,8 @@ def define(settings, prefix="", skip=(), defaults=None):
         default = (defaults or {}).get(field.name, field.default)
         text, allowed = descriptions[field.name], field.metadata
         names.append(name)
+        if allowed and allowed["known"]:
+            text += f" Known: {', '.join(allowed['known'])}."
         if allowed and allowed["choices"]:
             flags.DEFINE_enum(name, default, allowed["choices"], text)
         elif kind is bool:

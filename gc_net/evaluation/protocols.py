@@ -19,8 +19,7 @@ et al. (clovaai/wsolevaluation) makes of the masks as score maps; see `gc_net.ev
 
 import numpy as np
 
-from gc_net import metrics
-from gc_net.methods import heat_maps
+from gc_net import heat_maps, metrics
 from gc_net.registry import Registry
 
 

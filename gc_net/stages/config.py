@@ -14,6 +14,7 @@ from gc_net.backbones import BACKBONES
 from gc_net.datasets import DATASETS
 from gc_net.generators import GENERATORS
 from gc_net.shapes import SHAPES
+from gc_net.teachers import TEACHERS
 
 # In the order in which they run.
 STAGES = ("classifier", "generator", "warmup", "detector", "namer")
@@ -21,10 +22,15 @@ STAGES = ("classifier", "generator", "warmup", "detector", "namer")
 WARMUP_SETTINGS = ("shape", "head", "initialize")
 
 
-def setting(default, choices=None, low=None, high=None):
-    """Return a dataclass field that says which values are allowed."""
+def setting(default, choices=None, low=None, high=None, known=()):
+    """Return a dataclass field that says which values are allowed.
+
+    Args:
+        known: Names that the help of its flag lists, where others are allowed as well.
+    """
     return dataclasses.field(
-        default=default, metadata={"choices": choices, "low": low, "high": high}
+        default=default,
+        metadata={"choices": choices, "low": low, "high": high, "known": known},
     )
 
 
@@ -235,31 +241,16 @@ class WarmupConfig(Settings):
         batch_size: Images a step, over all devices together.
         learning_rate: Base rate of Adam; it falls to zero along a cosine.
         head_multiplier: Factor on the rate of the head's layers.
-        teacher: descriptors for deep descriptor transforming, which needs no labels, or the folder
-            of a model that an earlier run has trained.
-        teacher_keeps: Part of the images that a model teaches: those on which it agrees with
-            itself best when the image is mirrored.
-        descriptors: Weights that describe the images: the backbone's, which know no class of
-            this dataset, or the trained classifier's.
-        descriptor_size: Side of the square images that are described.
-        descriptor_images: Most images that the transform is fitted on.
-        silhouettes: Have the colours of each image tell where the object ends that the descriptors
-            have found, in place of their coarse map's patch.
-        upright: Have descriptors show upright shapes, even where the detector's can rotate: coarse
-            maps of round objects tell no angle, and what they seem to tell is hard to unlearn.
+        teacher: Who shows where objects are: a known teacher, with settings of its own behind
+            colons, e.g. silhouettes:size=192; the folder of a model that an earlier run has
+            trained; or several, joined by +. See gc_net/teachers.
     """
 
     epochs: int = setting(0, low=0)
     batch_size: int = setting(32, low=1)
     learning_rate: float = setting(3e-4, low=0.0)
     head_multiplier: float = setting(3.0, low=0.0)
-    teacher: str = "descriptors"
-    teacher_keeps: float = setting(0.8, low=0.0, high=1.0)
-    descriptors: str = setting("backbone", ("backbone", "classifier"))
-    descriptor_size: int = setting(224, low=32)
-    descriptor_images: int = setting(1000, low=1)
-    silhouettes: bool = False
-    upright: bool = False
+    teacher: str = setting("descriptors", known=TEACHERS)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 
+from gc_net import teachers
 from gc_net.atomic_files import remove_partial, replaced_file
 from gc_net.locks import try_lock
 from gc_net.stages.config import TrainConfig
@@ -79,10 +80,15 @@ def write_array(path, **named):
     replace_file(path, lambda file: np.savez(file, **named))
 
 
-def read_array(path, name):
-    """Return an array of an .npz file; None where there is no such file, or a damaged one."""
+def read_array(path, name, optional=False):
+    """Return an array of an .npz file; None where there is no such file, or a damaged one.
+
+    Args:
+        optional: Whether a file may do without this array, which is None then.
+    """
     try:
-        return read_weights_npz(path)[name]
+        arrays = read_weights_npz(path)
+        return arrays.get(name) if optional else arrays[name]
     except FileNotFoundError:
         return None
     except (ValueError, KeyError) as error:
@@ -142,6 +148,8 @@ def check_config(folder, config, write=True, free=()):
             write_json(path, {"config": config, "environment": environment()})
         return
     recorded = recorded.get("config", {})
+    if "warmup" in recorded:
+        recorded = {**recorded, "warmup": teachers.upgraded(recorded["warmup"])}
     if not write:
         recorded = {name: value for name, value in recorded.items() if name in config}
     differences = _differences(recorded, config, defaults=DEFAULTS)

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 
-from gc_net import backbones, presets, shapes
+from gc_net import backbones, presets, shapes, teachers
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
 from gc_net.saving import load_model
@@ -18,7 +18,8 @@ from gc_net.stages import warmup as warmup_stage
 from gc_net.stages.config import STAGES, WARMUP_SETTINGS
 from gc_net.stages.run_folder import RunError
 from gc_net.stages.workspace import Workspace, classifier_folder
-from gc_net.teachers.targets import DESCRIPTORS, check_teacher, find_targets
+from gc_net.teachers.base import Lesson
+from gc_net.teachers.targets import find_targets
 from gc_net.training import devices, loop, monitoring
 from gc_net.training.folds import assign_folds, fold_batches
 from gc_net.weights import save_weights_npz
@@ -111,22 +112,15 @@ class Chain(Workspace):
             warmup = False
 
         built = warmup or (detector and not config.warmup.epochs)
-        described = warmup and config.warmup.teacher == DESCRIPTORS
-        if (
-            folds
-            or (built and config.detector.initialize == "backbone")
-            or (described and config.warmup.descriptors == "backbone")
-        ):
+        if folds or (built and config.detector.initialize == "backbone"):
             self._check_network(classifier_stage.build_classifier)
-        if described:
-            backbones.get(config.network.backbone).trunk(config.warmup.descriptor_size)
         if config.classifier.recipe != "none":
             for fold in folds:
                 self._classifier_steps(self._fitted_on(fold))
             if len(folds) > 1:
                 self._warn_of_lonely_images()
         if warmup:
-            check_teacher(config, self.data, shapes.get(config.detector.shape))
+            teachers.get(config.warmup.teacher).check(self._lesson())
             self.data.num_steps("warmup", config.warmup.batch_size)
         if detector:
             if config.detector.generator_weights not in ("shipped", "own"):
@@ -320,13 +314,10 @@ class Chain(Workspace):
             return model_dir
         if self.warmup_dir is not None:
             raise RunError(f"The warm-up in {folder} is not finished.")
-        shape = shapes.get(self.config.detector.shape)
         self._announce("Warm-up")
         targets = find_targets(
-            self.config,
-            classifier,
-            self.data,
-            shape,
+            teachers.get(settings.teacher),
+            self._lesson(classifier),
             os.path.join(folder, warmup_stage.TARGETS_FILE),
             write=self.chief,
         )
@@ -334,8 +325,7 @@ class Chain(Workspace):
         self._set_seed("detector")
         detector = detector_stage.build_detector(self.config, classifier)
         self._freeze(detector)
-        num_found = int(np.isfinite(targets[:, 0]).sum())
-        steps = self.data.num_steps("warmup", settings.batch_size, num_found)
+        steps = self.data.num_steps("warmup", settings.batch_size, len(targets.indices))
         model = warmup_stage.compiled_warmup(detector, self.config, settings.epochs * steps)
 
         def batches(**position):
@@ -344,6 +334,16 @@ class Chain(Workspace):
         self._train(model, batches, settings.epochs, steps, folder)
         self._save(folder, model_dir, detector)
         return model_dir
+
+    def _lesson(self, classifier=None):
+        """Return what a teacher is given; without a classifier, to check whether it can teach."""
+        return Lesson(
+            self.data,
+            shapes.get(self.config.detector.shape),
+            backbones.get(self.config.network.backbone),
+            self.config.network.weights,
+            classifier,
+        )
 
     def _warmup_folder(self):
         return os.path.join(self.warmup_dir or self.work_dir, "warmup")

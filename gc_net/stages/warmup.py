@@ -6,7 +6,6 @@ word counts. No box is read.
 """
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from gc_net.data import transforms
@@ -14,7 +13,8 @@ from gc_net.generators.model import ModelGenerator
 from gc_net.losses import OverlapLoss
 from gc_net.optimizers import Adam, warm_cosine
 from gc_net.stages.detector import HEAD_LAYERS
-from gc_net.teachers import targets
+from gc_net.teachers.base import Targets
+from gc_net.teachers.targets import in_windows
 
 TARGETS_FILE = "targets.npz"
 
@@ -42,7 +42,7 @@ class Warmup(keras.Model):
         return self.shape.decode(self.detector(images, training=training))
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        return self.loss(self.generator(y), self.generator(y_pred))
+        return self.loss(self.generator(y), self.generator(y_pred), sample_weight)
 
 
 def compiled_warmup(detector, config, num_steps):
@@ -64,19 +64,23 @@ def compiled_warmup(detector, config, num_steps):
     return model
 
 
-def target_batches(data, coefficients, batch_size, *, epoch, **position):
-    """Return one epoch of (images, coefficients [B, n] of the shape in each image's window).
+def target_batches(data, targets: Targets, batch_size, *, epoch, **position):
+    """Return one epoch of (images, coefficients [B, n] of the shapes in their windows, weights).
 
     Args:
         data: The `TrainingData`.
-        coefficients: [N, n] of `targets.find_targets`.
+        targets: What the teacher has said.
         position: As `TrainingData.batches` takes it.
     """
-    indices = np.flatnonzero(~np.isnan(coefficients[:, 0]))
     windows = transforms.random_windows(
         len(data.split), data.resize_size, data.image_size, seed=data.seed, epoch=epoch
     )
-    placed = targets.in_windows(coefficients, windows, data.resize_size, data.image_size)
+    placed = in_windows(targets.coefficients, windows, data.resize_size, data.image_size)
     placed = tf.constant(placed, tf.float32)
-    batches = data.batches(batch_size, indices, epoch=epoch, with_index=True, **position)
-    return batches.map(lambda images, labels, index: (images, tf.gather(placed, index)))
+    weights = tf.constant(targets.weights, tf.float32)
+    batches = data.batches(batch_size, targets.indices, epoch=epoch, with_index=True, **position)
+
+    def with_targets(images, labels, index):
+        return images, tf.gather(placed, index), tf.gather(weights, index)
+
+    return batches.map(with_targets)

@@ -1,1 +1,115 @@
-"""Teachers: where the objects of training images are, told without a single box."""
+"""Teachers: who shows a detector, before its own training, where objects are; no box is read.
+
+| name | what it teaches |
+|---|---|
+| `descriptors` | the patch that deep descriptor transforming finds, Wei et al. 2017 |
+| `silhouettes` | that patch, or another teacher's, cut out by the colours of the image (GrabCut) |
+| `model` | the shapes that a trained model places in the image and in its mirror image |
+| `committee` | the mean of several teachers, weighed by how far they agree |
+
+A teacher is named by its name and those of its settings that differ from its defaults,
+`silhouettes:size=192`; by the folder of a trained model; or as a committee,
+`descriptors+silhouettes`. A setting that a teacher does not have is that of its `source`:
+`silhouettes:weights=classifier`.
+"""
+
+import dataclasses
+import os
+import re
+
+from gc_net.registry import Registry
+
+TEACHERS = Registry(
+    "teacher",
+    {
+        "descriptors": "gc_net.teachers.descriptors:Descriptors",
+        "silhouettes": "gc_net.teachers.silhouettes:Silhouettes",
+        "model": "gc_net.teachers.model:Model",
+        "committee": "gc_net.teachers.committee:Committee",
+    },
+)
+
+
+def get(name):
+    """Return the `Teacher` that `name` describes; a teacher passes through.
+
+    Example:
+        teacher = gc_net.teachers.get("descriptors:share=0.3+silhouettes:size=160+runs/first/model")
+        coefficients, weights = teacher.targets(lesson)
+    """
+    if not isinstance(name, str):
+        return name
+    if "+" in name and not os.path.isdir(_split(name)[0]):
+        return TEACHERS.get("committee")(members=tuple(name.split("+")))
+    name, options = _split(name)
+    values = dict(option.split("=", 1) for option in options.split(":")[1:])
+    if name not in TEACHERS:
+        name, values = "model", {"folder": name, **values}
+    teacher = TEACHERS.get(name)
+    fields = {field.name: field for field in dataclasses.fields(teacher)}
+    if "source" in fields:
+        source = values.pop("source", fields["source"].default)
+        for field in set(values) - set(fields):
+            source += f":{field}={values.pop(field)}"
+        values["source"] = source
+    return teacher.from_dict({key: _typed(key, text, fields) for key, text in values.items()})
+
+
+def upgraded(settings):
+    """Return the settings of a warm-up that an earlier version recorded, as they are now called.
+
+    Args:
+        settings: Dict. That of a current version is returned as it is.
+    """
+    settings = dict(settings)
+    old = {name: settings.pop(name) for name in _OLD_DEFAULTS if name in settings}
+    if not old:
+        return settings
+    old = {**_OLD_DEFAULTS, **old}
+    teacher, options = settings.get("teacher", "descriptors"), []
+    if teacher == "descriptors":
+        if old["silhouettes"]:
+            teacher = "silhouettes"
+        renamed = {"descriptors": "weights", "descriptor_size": "image_size"}
+        renamed |= {"descriptor_images": "fit_images", "upright": "upright"}
+        options = [
+            f"{renamed[name]}={str(old[name]).lower()}"
+            for name in renamed
+            if old[name] != _OLD_DEFAULTS[name]
+        ]
+    else:
+        options = [f"keeps={old['teacher_keeps']:g}"]  # which no model has any more
+    settings["teacher"] = ":".join([teacher, *options])
+    return settings
+
+
+_OLD_DEFAULTS = {
+    "teacher_keeps": 0.8,
+    "descriptors": "backbone",
+    "descriptor_size": 224,
+    "descriptor_images": 1000,
+    "silhouettes": False,
+    "upright": False,
+}
+
+
+def _split(name):
+    """Return a name and its options, `":size=192:margin=0.1"` or nothing."""
+    options = re.search(r"(:\w+=[^:]*)*$", name).group()
+    return name.removesuffix(options) if options else name, options
+
+
+def _typed(name, text, fields):
+    if name not in fields:
+        return text  # the error is that of `Settings.from_dict`, which lists the settings
+    kind = fields[name].type
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise ValueError(f"`{name}` must be true or false. Received: {name}={text!r}")
+        return text == "true"
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` must be of type {kind.__name__}. Received: {name}={text!r}"
+        ) from None

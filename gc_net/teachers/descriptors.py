@@ -6,12 +6,64 @@ values is positive on objects. Neither boxes nor labels are used, and there is n
 choose: the cut is zero.
 """
 
-import cv2
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 from gc_net.data.splits import DataError
+from gc_net.stages.config import setting
+from gc_net.stages.run_folder import RunError
+from gc_net.teachers.base import Lesson, Maps, MapTeacher
+
+
+@dataclasses.dataclass(frozen=True)
+class Descriptors(MapTeacher):
+    """The largest patch that lies above zero.
+
+    Attributes:
+        weights: Weights that describe the images: the backbone's, which know no class of this
+            dataset, or the trained classifier's.
+        image_size: Side of the square images that are described.
+        fit_images: Most images that the transform is fitted on.
+    """
+
+    name: ClassVar[str] = "descriptors"
+    weights: str = setting("backbone", ("backbone", "classifier"))
+    image_size: int = setting(224, low=32)
+    fit_images: int = setting(1000, low=1)
+
+    def check(self, lesson: Lesson) -> None:
+        if self.weights == "backbone" and lesson.weights == "none":
+            raise RunError(
+                "A backbone without weights describes nothing, and the warm-up needs descriptors. "
+                "Use --warmup_teacher=descriptors:weights=classifier, or --warmup_epochs=0."
+            )
+        try:
+            self._trunk(lesson)
+        except RuntimeError as error:  # a download that failed
+            raise RunError(str(error)) from error
+
+    def fit_maps(self, lesson: Lesson) -> Maps:
+        count = len(lesson.data.split)
+        transform = Transform(describer(lesson.classifier, self._trunk(lesson)))
+        chosen = np.linspace(0, count - 1, min(self.fit_images, count)).astype(int)
+        fitting = lesson.batches(self.image_size, "Fitting descriptors", chosen)
+        transform.fit(batch["image"] for batch in fitting)
+        return Maps(self.image_size, transform)
+
+    def _trunk(self, lesson):
+        """Return the trunk that describes images, with its weights as far as these are there."""
+        trunk = lesson.backbone.trunk(self.image_size)
+        if self.weights == "backbone":
+            lesson.backbone.load_weights(trunk, weights=lesson.weights)
+        elif lesson.classifier is not None:
+            # The same weights at another image size.
+            trunk.set_weights(lesson.classifier.trunk.get_weights())
+        return trunk
 
 
 class Transform:
@@ -23,15 +75,15 @@ class Transform:
     Example:
         transform = Transform(describer(classifier))
         transform.fit(batches)
-        masks = largest_parts(transform(images), size=224)
+        masks = heat_maps.largest_parts(transform(images), size=224)
     """
 
-    def __init__(self, describe):
+    def __init__(self, describe: Callable[[Any], Any]):
         self.describe = describe
         self.mean = None
         self.direction = None
 
-    def fit(self, batches):
+    def fit(self, batches: Iterable[Any]) -> None:
         """Find mean and direction from an iterable of image batches.
 
         A principal component has no sign of its own. It is turned so that the middle of the images
@@ -82,28 +134,6 @@ def describer(network, trunk=None):
         return model(network.normalize(images), training=False)
 
     return describe
-
-
-def largest_parts(maps, size, cut=0.0):
-    """Return the largest connected part above `cut` of each map, bool [B, size, size].
-
-    Args:
-        maps: [B, h, w]; they are enlarged to `size` by bilinear interpolation before the cut.
-    """
-    maps = np.asarray(maps, np.float32)
-    masks = np.zeros((len(maps), size, size), bool)
-    for mask, values in zip(masks, maps, strict=True):
-        large = cv2.resize(values, (size, size), interpolation=cv2.INTER_LINEAR)
-        mask[...] = largest_part(large > cut)
-    return masks
-
-
-def largest_part(mask):
-    """Return the largest connected part of a mask, bool [H, W]; empty where the mask is."""
-    _, parts, statistics, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
-    if len(statistics) == 1:  # row 0 is what lies outside all parts
-        return np.zeros(mask.shape, bool)
-    return parts == 1 + statistics[1:, cv2.CC_STAT_AREA].argmax()
 
 
 def _middle_over_border(descriptors):

@@ -4,9 +4,8 @@ import cv2
 import numpy as np
 import pytest
 
-from gc_net import shapes
+from gc_net import heat_maps, shapes
 from gc_net.evaluation import protocols, wsoleval
-from gc_net.methods import heat_maps
 
 ONE = np.ones(1, int)
 
@@ -148,7 +147,7 @@ class TestHeatMaps:
             if count < 3 or (areas == areas.max()).sum() > 1:
                 continue
             x, y, width, height, _ = parts[1 + areas.argmax()]
-            assert heat_maps.largest_part(mask) == (x, y, x + width, y + height)
+            assert heat_maps.largest_box(mask) == (x, y, x + width, y + height)
             compared += 1
         assert compared > 100
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net import methods
+from gc_net import heat_maps, methods
 from gc_net.backbones.layers import outputs, pooled_head
 from gc_net.evaluation import protocols
-from gc_net.methods import heat_maps
 from gc_net.methods.base import Forward, Unsuitable
 from gc_net.methods.constant import Constant, centred
 from gc_net.teachers.descriptors import Transform

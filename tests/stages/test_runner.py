@@ -237,7 +237,7 @@ WRONG = {
         "missing.npz",
     ),
     "warm-up batch": (
-        {"warmup": WarmupConfig(epochs=1, batch_size=27, descriptors="classifier")},
+        {"warmup": WarmupConfig(epochs=1, batch_size=27, teacher="descriptors:weights=classifier")},
         "warmup has 26 ",
     ),
     "nothing to describe with": ({"warmup": WarmupConfig(epochs=1)}, "describes nothing"),

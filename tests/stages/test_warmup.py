@@ -1,14 +1,17 @@
 """The warm-up: its targets, where windows put them, and that the detector learns them."""
 
 import dataclasses
+import json
+import shutil
 
 import keras
 import numpy as np
 import pytest
 
-from gc_net import shapes
+from gc_net import shapes, teachers
 from gc_net.data import transforms
 from gc_net.detector import Detector
+from gc_net.metrics import box_iou
 from gc_net.saving import load_model
 from gc_net.stages import runner as chains
 from gc_net.stages import warmup
@@ -19,7 +22,8 @@ from gc_net.teachers import targets
 from gc_net.training.callbacks import HealthCheck, read_log
 from tests.training.samples import assert_same_weights, small_config, small_options
 
-SETTINGS = WarmupConfig(epochs=3, batch_size=6, descriptors="classifier", descriptor_size=64)
+TEACHER = "descriptors:weights=classifier:image_size=64"
+SETTINGS = WarmupConfig(epochs=3, batch_size=6, teacher=TEACHER)
 
 
 def config(shape="rotated_ellipse", **changes):
@@ -45,13 +49,11 @@ def test_a_shape_is_put_where_the_window_shows_it(shape, flip):
     # Pixels whose centre lies on the border may fall to either side.
     assert np.mean(drawn != seen) < 2e-3
     assert seen.any()
-    back = targets.out_of_windows(placed, [[top, left, flip]], resize_size, image_size)
-    np.testing.assert_allclose(back, coefficients, atol=1e-6)
 
 
-def shown_targets(work_dir):
+def shown_targets(work_dir, name="coefficients"):
     with np.load(work_dir / "warmup" / "targets.npz", allow_pickle=False) as file:
-        return file["coefficients"]
+        return file[name]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_the_warm_up_is_a_stage_with_a_log_targets_and_a_detector(finished):
 
 
 def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finished, tmp_path):
-    upright = config(shape="rotated_rectangle", upright=True, epochs=1)
+    upright = config("rotated_rectangle", teacher=f"{TEACHER}:upright=true", epochs=1)
     chains.train(upright, small_options(tmp_path), stages=("classifier", "warmup"))
     shown, turned = shown_targets(tmp_path), shown_targets(finished)
     assert not np.nan_to_num(shown[:, 4]).any()
@@ -81,7 +83,7 @@ def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finis
 
 
 def test_silhouettes_are_tighter_than_the_maps_that_found_them(finished, tmp_path):
-    cut = config(silhouettes=True, epochs=1)
+    cut = config(teacher=TEACHER.replace("descriptors", "silhouettes"), epochs=1)
     chains.train(cut, small_options(tmp_path), stages=("classifier", "warmup"))
     shown, coarse = shown_targets(tmp_path), shown_targets(finished)
     np.testing.assert_array_equal(np.isnan(shown), np.isnan(coarse))
@@ -115,12 +117,14 @@ def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkey
 def test_damaged_targets_are_found_anew(finished, tmp_path, capsys):
     with Chain(config(), small_options(finished)) as chain:
         path = tmp_path / "targets.npz"
-        arguments = (chain.config, chain.classifier(), chain.data, shapes.get("rotated_ellipse"))
-        expected = targets.find_targets(*arguments, str(path))
+        arguments = (teachers.get(TEACHER), chain._lesson(chain.classifier()), str(path))
+        expected = targets.find_targets(*arguments)
         path.write_bytes(path.read_bytes()[:-40])
-        np.testing.assert_array_equal(targets.find_targets(*arguments, str(path)), expected)
+        for found in (targets.find_targets(*arguments), expected):
+            np.testing.assert_array_equal(found.coefficients, expected.coefficients)
+            np.testing.assert_array_equal(found.weights, expected.weights)
         assert f"{path} is damaged" in capsys.readouterr().err
-        np.testing.assert_array_equal(targets.find_targets(*arguments, str(path)), expected)
+        np.testing.assert_array_equal(targets.find_targets(*arguments).weights, expected.weights)
         assert not capsys.readouterr().err
 
 
@@ -171,19 +175,63 @@ def test_a_detector_learns_the_shapes_it_is_given(shape):
     assert not model.generator.trainable_weights
 
 
+def test_images_without_weight_teach_nothing():
+    keras.utils.set_random_seed(0)
+    shape = shapes.get("rectangle")
+    detector = Detector("tiny", shape.num_coefficients, 32, head="position", weights=None)
+    model = warmup.Warmup(detector, shape.name)
+    model.compile(keras.optimizers.SGD(0.1), loss=warmup.OverlapLoss())
+    images = np.random.default_rng(0).uniform(0, 255, (4, 32, 32, 3)).astype(np.float32)
+    placed = np.tile(np.float32([0.2, 0.2, 0.3, 0.3]), (4, 1))
+    losses = [
+        float(model.compute_loss(None, placed, model(images), np.array(weights, np.float32)))
+        for weights in ([1, 1, 1, 1], [1, 0, 0, 0], [0, 1, 1, 1], [0.5] * 4)
+    ]
+    assert losses[1] + losses[2] == pytest.approx(losses[0], rel=1e-5)
+    assert losses[3] == pytest.approx(losses[0] / 2, rel=1e-5)
+
+
+def test_a_run_of_before_targets_had_weights_is_resumed(finished, tmp_path):
+    """Its settings had other names, and its file no weights."""
+    work_dir = tmp_path / "run"
+    shutil.copytree(finished, work_dir)
+    record = json.loads((work_dir / "warmup" / "config.json").read_text())
+    record["config"]["warmup"] = {
+        **{name: getattr(SETTINGS, name) for name in ("epochs", "batch_size", "learning_rate")},
+        "head_multiplier": SETTINGS.head_multiplier,
+        "teacher": "descriptors",
+        "teacher_keeps": 0.8,
+        "descriptors": "classifier",
+        "descriptor_size": 64,
+        "descriptor_images": 1000,
+        "silhouettes": False,
+        "upright": False,
+    }
+    (work_dir / "warmup" / "config.json").write_text(json.dumps(record))
+    np.savez(work_dir / "warmup" / "targets.npz", coefficients=shown_targets(finished))
+    shutil.rmtree(work_dir / "warmup" / "model")
+    shutil.rmtree(work_dir / "model")
+    (work_dir / "detector" / "config.json").unlink()
+    chains.train(config(), small_options(work_dir))
+    assert_same_weights(work_dir / "model", finished / "model")
+    otherwise = config(teacher="silhouettes:weights=classifier:image_size=64")
+    with pytest.raises(RunError, match="'descriptors:weights=classifier:image_size=64' there"):
+        chains.train(otherwise, small_options(work_dir))
+
+
 def test_a_backbone_without_weights_cannot_describe(tmp_path):
-    with pytest.raises(RunError, match="--warmup_descriptors=classifier"):
-        chains.train(config(descriptors="backbone"), small_options(tmp_path))
+    with pytest.raises(RunError, match="--warmup_teacher=descriptors:weights=classifier"):
+        chains.train(config(teacher="descriptors"), small_options(tmp_path))
 
 
 class TestTeacher:
     def test_a_model_teaches_its_own_shapes_where_it_agrees_with_itself(self, finished, tmp_path):
         teacher = str(finished / "model")
-        taught = config(teacher=teacher, teacher_keeps=0.5)
+        taught = config(teacher=teacher)
         chains.train(taught, small_options(tmp_path), stages=("classifier", "warmup"))
-        shown = shown_targets(tmp_path)
-        kept = np.flatnonzero(np.isfinite(shown[:, 0]))
-        assert len(kept) == 13
+        shown, weights = shown_targets(tmp_path), shown_targets(tmp_path, "weights")
+        kept = np.array([int(weights.argmin())])  # where it is surest of nothing
+        assert np.isfinite(shown).all()
         model = load_model(teacher).model
         with Chain(taught, small_options(tmp_path)) as chain:
             split = chain.data.split
@@ -193,17 +241,26 @@ class TestTeacher:
         placed = [model.shape.decode(model.detector(view)) for view in (seen, seen[:, :, ::-1])]
         placed[1] = model.shape.mirrored(placed[1])
         expected = model.shape.boxes(model.shape.mean(np.stack(placed)))
+        agreement = box_iou(*(np.asarray(model.shape.boxes(each)) for each in placed))
+        np.testing.assert_allclose(weights[kept], agreement, atol=1e-4)
         rows = [[window.top, window.left, 0]]
         inside = targets.in_windows(shown[kept[:1]], rows, 37, 32)
         np.testing.assert_allclose(model.shape.boxes(inside), expected, atol=1e-4)
 
-    def test_a_teacher_of_another_shape_is_refused(self, finished, tmp_path):
-        other = config("rectangle", teacher=str(finished / "model"))
-        with pytest.raises(RunError, match="places a rotated_ellipse in images of 32 pixels"):
-            chains.train(other, small_options(tmp_path))
+    def test_a_teacher_of_another_shape_shows_its_boxes(self, finished, tmp_path):
+        model, shape = str(finished / "model"), shapes.get("rotated_ellipse")
+        shown = {}
+        for name in ("rectangle", shape.name):
+            with Chain(config(name, teacher=model), small_options(tmp_path / name)) as chain:
+                shown[name] = teachers.get(model).targets(chain._lesson()).coefficients
+        np.testing.assert_allclose(
+            shapes.get("rectangle").boxes(shown["rectangle"]),
+            shape.boxes(shown[shape.name]),
+            atol=1e-6,
+        )
 
     def test_a_teacher_that_is_not_there_is_refused(self, tmp_path):
-        with pytest.raises(RunError, match="'descriptors' or the folder of a trained model"):
+        with pytest.raises(RunError, match=r"known teacher .* or the folder of a trained model"):
             chains.train(config(teacher="nowhere"), small_options(tmp_path))
 
 

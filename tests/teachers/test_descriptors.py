@@ -3,7 +3,7 @@
 import cv2
 import numpy as np
 
-from gc_net.teachers.descriptors import largest_parts
+from gc_net.heat_maps import largest_parts
 
 
 def test_only_the_largest_part_above_zero_is_kept():

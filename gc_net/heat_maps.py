@@ -1,10 +1,10 @@
-"""From heat maps to boxes: cut, keep the largest connected part, put a box around it."""
+"""From heat maps to masks and boxes: cut, and keep the largest connected part."""
 
 import cv2
 import numpy as np
 
 
-def boxes(maps, levels, image_size, cut=None):
+def boxes(maps, levels, image_size: int, cut: float | None = None) -> np.ndarray:
     """Return the box of every heat map at every level.
 
     Args:
@@ -21,18 +21,18 @@ def boxes(maps, levels, image_size, cut=None):
     found = np.empty((len(maps), 1 if cut is not None else len(levels), 4))
 
     for row, small in enumerate(maps):
-        large = cv2.resize(small, (image_size, image_size), interpolation=cv2.INTER_LINEAR)
+        large = enlarged(small, image_size)
         if cut is not None:
             cuts = [cut]
         else:
             low, high = float(large.min()), float(large.max())
             cuts = low + (high - low) * np.asarray(levels)
         for place, value in enumerate(cuts):
-            found[row, place] = largest_part(large > value)
+            found[row, place] = largest_box(large > value)
     return found / image_size
 
 
-def largest_part(mask):
+def largest_box(mask: np.ndarray) -> tuple[int, int, int, int]:
     """Return the box xyxy, edges of pixels, of a mask's largest 8-connected part, holes filled.
 
     An empty mask gives the whole image: saying nothing is no way to say where an object is.
@@ -44,6 +44,32 @@ def largest_part(mask):
         return 0, 0, width, height
     x, y, width, height = cv2.boundingRect(max(outlines, key=_num_pixels))
     return x, y, x + width, y + height
+
+
+def largest_part(mask: np.ndarray) -> np.ndarray:
+    """Return the largest connected part of a mask, bool [H, W]; empty where the mask is."""
+    _, parts, statistics, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
+    if len(statistics) == 1:  # row 0 is what lies outside all parts
+        return np.zeros(mask.shape, bool)
+    return parts == 1 + statistics[1:, cv2.CC_STAT_AREA].argmax()
+
+
+def largest_parts(maps, size: int, cut: float = 0.0) -> np.ndarray:
+    """Return the largest connected part above `cut` of each map, bool [B, size, size].
+
+    Args:
+        maps: [B, h, w]; they are enlarged to `size` by bilinear interpolation before the cut.
+    """
+    maps = np.asarray(maps, np.float32)
+    masks = np.zeros((len(maps), size, size), bool)
+    for mask, values in zip(masks, maps, strict=True):
+        mask[...] = largest_part(enlarged(values, size) > cut)
+    return masks
+
+
+def enlarged(values: np.ndarray, size: int) -> np.ndarray:
+    """Return a map [h, w] at [size, size], interpolated bilinearly."""
+    return cv2.resize(values, (size, size), interpolation=cv2.INTER_LINEAR)
 
 
 def _num_pixels(outline):

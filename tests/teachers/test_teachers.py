@@ -1,0 +1,236 @@
+"""Teachers by name, committees, and what is averaged in them."""
+
+import dataclasses
+import subprocess
+import sys
+import types
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from gc_net import shapes, teachers
+from gc_net.stages import runner
+from gc_net.stages.config import WarmupConfig
+from gc_net.stages.run_folder import RunError
+from gc_net.teachers import TEACHERS
+from gc_net.teachers.base import Placer, Targets, Teacher
+from gc_net.teachers.committee import agreed, averaged, overlap
+from gc_net.teachers.descriptors import Descriptors
+from gc_net.teachers.model import Model, translated
+from gc_net.teachers.silhouettes import Silhouettes
+from tests.training.samples import ROOT, small_config, small_options
+
+
+class TestNames:
+    def test_a_name_alone_has_the_defaults(self):
+        assert teachers.get("descriptors") == Descriptors()
+
+    def test_settings_stand_behind_colons(self):
+        found = teachers.get("silhouettes:size=192:upright=true:share=0.5")
+        assert found == Silhouettes(size=192, upright=True, share=0.5)
+
+    def test_what_a_teacher_has_not_is_its_sources(self):
+        found = teachers.get("silhouettes:weights=classifier:size=160:image_size=96")
+        assert found.size == 160
+        expected = Descriptors(weights="classifier", image_size=96)
+        assert teachers.get(found.source) == expected
+
+    def test_what_is_no_teacher_is_the_folder_of_a_model(self):
+        assert teachers.get("runs/first/model") == Model(folder="runs/first/model")
+        assert teachers.get("runs/first/model:share=2") == Model(folder="runs/first/model", share=2)
+        assert teachers.get(r"C:\runs\model") == Model(folder=r"C:\runs\model")
+
+    def test_several_are_a_committee(self):
+        found = teachers.get("descriptors:share=0.3+silhouettes:size=160+runs/first/model")
+        assert found.members == (
+            Descriptors(share=0.3),
+            Silhouettes(size=160),
+            Model(folder="runs/first/model"),
+        )
+
+    def test_a_folder_may_have_a_plus_in_its_name(self, tmp_path):
+        folder = tmp_path / "a+b"
+        folder.mkdir()
+        assert teachers.get(str(folder)) == Model(folder=str(folder))
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("descriptors:size=9", r"no setting 'size'.*image_size"),
+            ("descriptors:image_size=large", "`image_size` must be of type int"),
+            ("descriptors:image_size=8", "`image_size` must be at least 32"),
+            ("descriptors:upright=yes", "`upright` must be true or false"),
+            ("silhouettes:weights=mine", "`weights` must be one of backbone, classifier"),
+        ],
+    )
+    def test_a_setting_that_makes_no_sense_is_refused(self, name, message):
+        with pytest.raises(ValueError, match=message):
+            teachers.get(name).check(types.SimpleNamespace())
+
+    def test_silhouettes_need_maps_to_cut(self):
+        with pytest.raises(RunError, match="'committee' has none"):
+            teachers.get("silhouettes:source=committee").check(None)
+
+    @pytest.mark.parametrize(
+        ("recorded", "name"),
+        [
+            ({"teacher": "descriptors", "silhouettes": True}, "silhouettes"),
+            ({"descriptors": "classifier", "upright": True},
+             "descriptors:weights=classifier:upright=true"),
+            ({"teacher": "runs/a/model", "teacher_keeps": 0.7}, "runs/a/model:keeps=0.7"),
+            ({"teacher": "descriptors+silhouettes"}, "descriptors+silhouettes"),
+        ],
+    )  # fmt: skip
+    def test_what_earlier_versions_recorded_has_a_name(self, recorded, name):
+        assert teachers.upgraded({"epochs": 3, **recorded}) == {"epochs": 3, "teacher": name}
+
+
+def targets_of(*rows, weights=None):
+    coefficients = np.array(rows, np.float32)
+    there = np.isfinite(coefficients[:, 0])
+    return Targets(coefficients, np.float32(there if weights is None else weights))
+
+
+NONE = [np.nan] * 4
+
+
+class TestCommittee:
+    def test_upright_rectangles_are_averaged_edge_by_edge(self):
+        shape = shapes.get("rectangle")
+        one, other = [0.4, 0.5, 0.4, 0.6], [0.6, 0.5, 0.2, 0.2]
+        mean = averaged(shape, np.array([[one], [other]]), np.array([[0.25], [0.75]]))
+        edges = [np.asarray(shape.boxes(np.float32([row]))) for row in (one, other)]
+        np.testing.assert_allclose(shape.boxes(mean), 0.25 * edges[0] + 0.75 * edges[1], atol=1e-6)
+
+    def test_extents_of_rotated_shapes_are_averaged_whatever_their_coefficients(self):
+        shape = shapes.get("rotated_ellipse")
+        one = [0.4, 0.5, 0.6, 0.2, 1.4]
+        other = [0.6, 0.5, 0.4, 0.8, 1.4 - np.pi / 2]  # the same axes, in the other order
+        mean = averaged(shape, np.array([[one], [other]]), np.full((2, 1), 0.5))
+        np.testing.assert_allclose(mean, [[0.5, 0.5, 0.7, 0.3, 1.4]], atol=1e-6)
+
+    def test_angles_on_both_sides_of_the_vertical_have_a_vertical_mean(self):
+        shape = shapes.get("rotated_rectangle")
+        rows = np.array([[[0.5, 0.5, 0.8, 0.2, 1.5]], [[0.5, 0.5, 0.8, 0.2, -1.5]]])
+        mean = averaged(shape, rows, np.full((2, 1), 0.5))
+        assert abs(mean[0, 4]) == pytest.approx(np.pi / 2, abs=1e-3)
+        assert mean[0, 2] > 0.75 and mean[0, 3] < 0.25
+
+    def test_members_are_weighed_by_their_share_and_by_whether_they_say_anything(self):
+        shape = shapes.get("rectangle")
+        one = targets_of([0.2, 0.5, 0.4, 0.4], NONE, NONE)
+        other = targets_of([0.4, 0.5, 0.4, 0.4], [0.7, 0.5, 0.4, 0.4], NONE)
+        found = agreed(shape, [one, other], np.array([3.0, 1.0]))
+        np.testing.assert_allclose(found.coefficients[0], [0.25, 0.5, 0.4, 0.4], atol=1e-6)
+        np.testing.assert_allclose(found.coefficients[1], [0.7, 0.5, 0.4, 0.4], atol=1e-6)
+        assert np.isnan(found.coefficients[2]).all()
+        # Half of each lies in the other: 0.2 of 0.6. Nobody agrees with the second, nor the third.
+        np.testing.assert_allclose(found.weights, [1 / 3, 0, 0], atol=1e-6)
+        np.testing.assert_array_equal(found.indices, [0])
+
+    def test_weights_are_the_mean_agreement_of_pairs_that_trust_themselves(self):
+        shape = shapes.get("rectangle")
+        same, away = [0.3, 0.5, 0.2, 0.2], [0.8, 0.5, 0.2, 0.2]
+        members = [targets_of(same), targets_of(same, weights=[0.25]), targets_of(away)]
+        found = agreed(shape, members, np.ones(3))
+        np.testing.assert_allclose(found.weights, [0.5 / 3], atol=1e-6)
+
+    def test_one_member_alone_is_as_it_is(self):
+        only = targets_of([0.3, 0.5, 0.2, 0.2], NONE, weights=[0.4, 0.0])
+        found = agreed(shapes.get("rectangle"), [only], np.array([0.7]))
+        np.testing.assert_allclose(found.coefficients, only.coefficients, atol=1e-6)
+        np.testing.assert_allclose(found.weights, only.weights)
+
+    @pytest.mark.parametrize("name", shapes.SHAPES.names)
+    def test_overlap_is_that_of_the_masks(self, name):
+        shape = shapes.get(name)
+        one = np.float32([[0.5, 0.5, 0.6, 0.3, 0.4], [0.3, 0.3, 0.2, 0.2, 0.0]])
+        other = np.float32([[0.55, 0.5, 0.5, 0.3, 0.1], [0.8, 0.8, 0.2, 0.2, 0.0]])
+        one, other = one[:, : shape.num_coefficients], other[:, : shape.num_coefficients]
+        masks = [np.asarray(shape.masks(each, 400, 400))[..., 0] > 0 for each in (one, other)]
+        both = (masks[0] & masks[1]).sum((1, 2)) / (masks[0] | masks[1]).sum((1, 2))
+        np.testing.assert_allclose(overlap(shape, one, other), both, atol=0.04)
+        assert overlap(shape, one, np.full_like(one, np.nan)).tolist() == [0, 0]
+
+
+class TestTranslation:
+    def test_rotated_shapes_keep_their_spread(self):
+        ellipse, rectangle = shapes.get("rotated_ellipse"), shapes.get("rotated_rectangle")
+        coefficients = np.float32([[0.5, 0.5, 0.6, 0.3, 0.7]])
+        found = translated(coefficients, ellipse, rectangle)
+        masks = [
+            np.asarray(shape.masks(each, 300, 300))[0, ..., 0] > 0
+            for shape, each in ((ellipse, coefficients), (rectangle, found))
+        ]
+        covariances = [np.cov(np.stack(np.nonzero(mask))) for mask in masks]
+        np.testing.assert_allclose(covariances[0], covariances[1], rtol=0.02)
+
+    def test_upright_ones_take_the_box(self):
+        ellipse, rectangle = shapes.get("rotated_ellipse"), shapes.get("rectangle")
+        coefficients = np.float32([[0.5, 0.5, 0.6, 0.3, 0.7]])
+        box = ellipse.boxes(coefficients)
+        there = translated(coefficients, ellipse, rectangle)
+        np.testing.assert_allclose(rectangle.boxes(there), box, atol=1e-6)
+        back = translated(there, rectangle, ellipse)
+        np.testing.assert_allclose(ellipse.boxes(back), box, atol=1e-6)
+
+
+@dataclasses.dataclass(frozen=True)
+class Middle(Teacher):
+    """A teacher for these tests: a square in the middle.
+
+    Attributes:
+        side: Its side.
+    """
+
+    name: ClassVar[str] = "middle"
+    side: float = 0.5
+
+    def placer(self, lesson):
+        row = [0.5, 0.5, self.side, self.side, 0.0][: lesson.shape.num_coefficients]
+
+        def place(images):
+            return Targets(np.tile(np.float32(row), (len(images), 1)), np.ones(len(images)))
+
+        return Placer(32, place)
+
+
+@pytest.fixture
+def middle(monkeypatch):
+    monkeypatch.setitem(TEACHERS._entries, "middle", Middle)
+
+
+class TestOneMore:
+    """A teacher that is registered can be named, asked, and joined with others."""
+
+    def train(self, folder, teacher):
+        config = dataclasses.replace(
+            small_config(classifier={"epochs": 1}),
+            warmup=WarmupConfig(epochs=1, batch_size=6, teacher=teacher),
+        )
+        runner.train(config, small_options(folder), stages=("classifier", "warmup"))
+        with np.load(folder / "warmup" / "targets.npz") as file:
+            return Targets(file["coefficients"], file["weights"])
+
+    def test_it_is_asked_by_name(self, middle, tmp_path):
+        targets = self.train(tmp_path, "middle:side=0.25")
+        assert (targets.coefficients[:, 2:4] == 0.25).all() and (targets.weights == 1).all()
+        assert '"teacher": "middle:side=0.25"' in (tmp_path / "config.json").read_text()
+
+    def test_it_joins_a_committee(self, middle, tmp_path):
+        described = "descriptors:weights=classifier:image_size=64"
+        targets = self.train(tmp_path, f"middle:side=0.25+{described}+middle:side=0.75:share=2")
+        assert len(targets.indices) and (targets.weights < 1).all()
+        assert targets.weights.std() > 0
+
+    def test_it_is_among_the_known_names_of_the_flag(self):
+        program = (
+            "from absl import flags; from gc_net.teachers import TEACHERS; "
+            "TEACHERS._entries['middle'] = 'tests.teachers.test_teachers:Middle'; "
+            "import tools.train; print(flags.FLAGS['warmup_teacher'].help)"
+        )
+        found = subprocess.run(
+            [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert "Known: descriptors, silhouettes, model, committee, middle." in found.stdout
