@@ -4,18 +4,20 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-export TF_CPP_MIN_LOG_LEVEL ?= 2
+# Processes that tests are spread over; each computes with one thread.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 export PYTHONUNBUFFERED = 1
 
 .PHONY: demo test test-slow test-faults lint clean
 
-$(VENV)/.ready: requirements.txt requirements-dev.txt setup.cfg pyproject.toml
+$(VENV)/.ready: requirements.txt requirements-dev.txt setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
-# Stopped, it goes on where it was.
+# If it is stopped, `make demo` resumes it.
 demo: $(VENV)/.ready
 	$(BIN)/gc-net train --flagfile=recipes/creatures.flags
 
@@ -24,10 +26,10 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.ready
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 # Killed processes, full disks, damaged files and mutated input, in their long form.
 test-faults: $(VENV)/.ready

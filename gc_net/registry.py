@@ -1,6 +1,9 @@
 """Look-up by name, without importing what is not asked for."""
 
+import contextlib
 import importlib
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 
 class Registry:
@@ -18,21 +21,21 @@ class Registry:
         SHAPES.get("rectangle")
     """
 
-    def __init__(self, kind, entries):
+    def __init__(self, kind: str, entries: Mapping[str, Any]):
         self.kind = kind
         self._entries = dict(entries)
 
     @property
-    def names(self):
+    def names(self) -> tuple[str, ...]:
         return tuple(self._entries)
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return name in self._entries
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
-    def get(self, name):
+    def get(self, name: str) -> Any:
         """Return the object registered as `name`."""
         if name not in self._entries:
             known = ", ".join(self._entries)
@@ -43,3 +46,25 @@ class Registry:
             target = getattr(importlib.import_module(module), attribute)
             self._entries[name] = target
         return target
+
+    def register(self, name: str, target: Any) -> contextlib.ExitStack:
+        """Add an entry of another package, or for the time of a `with`.
+
+        Args:
+            name: A name that is not taken.
+            target: The object, or `"module:attribute"`.
+
+        Returns:
+            A context manager that removes the entry in the end. Without `with` the entry stays.
+
+        Example:
+            SHAPES.register("diamond", Diamond)
+            with SHAPES.register("star", Star):
+                ...
+        """
+        if name in self._entries:
+            raise ValueError(f"There is a {self.kind} called {name!r} already. Choose another.")
+        self._entries[name] = target
+        removal = contextlib.ExitStack()
+        removal.callback(self._entries.pop, name, None)
+        return removal

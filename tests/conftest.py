@@ -2,8 +2,14 @@
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# One thread for each of the processes that tests are spread over, and for those that tests start:
+# the networks of tests are small, and threads that wait for each other cost more than they bring.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")  # one for each replica
 
+import tools  # noqa: F401, I001 (first, so that TensorFlow starts as quietly as in the tools)
 import pytest
 import tensorflow as tf
 

@@ -29,3 +29,19 @@ def test_names_can_be_listed_without_importing_tensorflow():
         "assert not {'tensorflow', 'keras'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_entry_is_registered_for_a_while_or_for_good():
+    registry = Registry("constant", {"three": 3})
+    with registry.register("pi", "math:pi"):
+        assert registry.get("pi") == pytest.approx(3.14159, abs=1e-5) and "pi" in registry
+    assert registry.names == ("three",)
+    registry.register("four", 4)
+    assert registry.get("four") == 4
+
+
+def test_a_name_that_is_taken_is_refused():
+    registry = Registry("constant", {"three": 3})
+    with pytest.raises(ValueError, match="There is a constant called 'three' already"):
+        registry.register("three", 33)
+    assert registry.get("three") == 3
