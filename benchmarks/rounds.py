@@ -6,6 +6,8 @@ import time
 
 import numpy as np
 
+from gc_net.tables import Markdown
+
 
 @dataclasses.dataclass(frozen=True)
 class Timings:
@@ -89,8 +91,7 @@ def _clocks():
 
 def table(header, rows):
     """Return a Markdown table; numbers are written as they are, so format them first."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
+    return Markdown().table(header, [], [[str(cell) for cell in row] for row in rows])
 
 
 def conditions():

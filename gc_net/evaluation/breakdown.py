@@ -12,29 +12,38 @@ _Z_95 = 1.959964
 
 
 class Group(NamedTuple):
-    """Some images and how many of them were located.
+    """Some images and how many of them are right.
 
     Attributes:
         name: As it stands in the report.
-        count: Images with boxes.
-        corloc, mean_iou: Percentages.
-        interval: 95 % limits of `corloc`.
+        count: Images that were counted.
+        right: Percentage that was located: CorLoc.
+        mean_iou: Percentage; NaN without boxes.
+        interval: 95 % limits of `right`.
     """
 
     name: str
     count: int
-    corloc: float
+    right: float
     mean_iou: float
     interval: tuple[float, float]
 
 
 def by_class(evaluation):
-    """Return (label, `Group`) of every class that has images with boxes, in label order."""
-    known = np.isfinite(evaluation.iou)
+    """Return (label, `Group`) of every class that has images with boxes, in label order.
+
+    Where no image has one, all images count, and those whose class was found are right.
+    """
+    counted, right = np.isfinite(evaluation.iou), evaluation.located
+    if not counted.any():
+        counted, right = ~counted, evaluation.top_classes[:, 0] == evaluation.labels
     labels = evaluation.labels
     return [
-        (int(label), _group(evaluation, known & (labels == label), evaluation.class_names[label]))
-        for label in np.unique(labels[known])
+        (
+            int(label),
+            _group(evaluation, counted & (labels == label), evaluation.class_names[label], right),
+        )
+        for label in np.unique(labels[counted])
     ]
 
 
@@ -48,7 +57,12 @@ def by_size(evaluation):
     place = np.digitize(shares, SIZE_EDGES[1:-1])
     known = np.isfinite(evaluation.iou)
     return [
-        _group(evaluation, known & (place == number), f"{100 * low:.0f}–{100 * high:.0f} %")
+        _group(
+            evaluation,
+            known & (place == number),
+            f"{100 * low:.0f}–{100 * high:.0f} %",
+            evaluation.located,
+        )
         for number, (low, high) in enumerate(itertools.pairwise(SIZE_EDGES))
         if (known & (place == number)).any()
     ]
@@ -76,12 +90,12 @@ def wilson_interval(hits, count):
     return max(0.0, scale * (middle - spread)), min(100.0, scale * (middle + spread))
 
 
-def _group(evaluation, chosen, name):
-    count, hits = int(chosen.sum()), int(evaluation.located[chosen].sum())
+def _group(evaluation, chosen, name, right):
+    count, hits = int(chosen.sum()), int(right[chosen].sum())
     return Group(
         name=name,
         count=count,
-        corloc=100 * hits / count,
+        right=100 * hits / count,
         mean_iou=100 * float(evaluation.iou[chosen].mean()),
         interval=wilson_interval(hits, count),
     )

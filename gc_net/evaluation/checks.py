@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from gc_net.data.splits import DataError
-from gc_net.experiments.compare import METRICS_FILE
+from gc_net.evaluation.files import METRICS_FILE
 
 GIVE_BOXES = (
     "Give boxes (for a folder: --boxes, a COCO .json, a .csv or a folder of Pascal VOC XMLs; "

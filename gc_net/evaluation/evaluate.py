@@ -43,7 +43,7 @@ def run_evaluation(
 ):
     """Evaluate a saved model and write `metrics.json`, `predictions.json` and `report.html`.
 
-    Without boxes there is no report: only the classification errors are known.
+    Without boxes, only the classification errors are known; the report shows what was drawn.
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
@@ -91,7 +91,7 @@ def run_evaluation(
     remove_report(output_dir)  # an older one would stand beside other numbers
     write_json(os.path.join(output_dir, "metrics.json"), evaluation.metrics)
     write_json(os.path.join(output_dir, "predictions.json"), predictions(evaluation))
-    if report and evaluation.num_truth_boxes.any():
+    if report:
         write_report(output_dir, evaluation)
     print(tables.evaluation_table(evaluation.metrics))
     if score_maps:
@@ -117,15 +117,14 @@ def evaluate_run(model_dir, dataset, cache=None):
         if not len(dataset.split("test")):
             print(f"The model is in {model_dir}. There are no test images to evaluate it on.")
             return
-        metrics = run_evaluation(model_dir, dataset, output_dir, cache=cache)
+        run_evaluation(model_dir, dataset, output_dir, cache=cache)
     except (ValueError, OSError) as error:
         raise RunError(
             f"Training is done and the model is in {model_dir}, but it was not evaluated: {error}\n"
             f"`gc-net evaluate --model={model_dir}` does that alone. Its --boxes says "
             "which box file of a folder to read."
         ) from error
-    written = "report.html" if "corloc" in metrics else "metrics.json"
-    print(f"\nThe model is in {model_dir}, what was measured in {output_dir}/{written}.")
+    print(f"\nThe model is in {model_dir}, what was measured in {output_dir}/report.html.")
 
 
 def recorded_dataset(info, dataset=None, data_dir=None, dataset_options=None, boxes=None):

@@ -7,6 +7,8 @@ import numpy as np
 
 from gc_net.atomic_files import replaced_file
 
+METRICS_FILE = "metrics.json"
+
 
 def evaluation_folder(model_dir):
     """Return the folder that a model's evaluation is written to where no other is given.

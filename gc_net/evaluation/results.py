@@ -70,6 +70,7 @@ class Evaluation:
         mean_color: [3] float32, RGB 0–255: the colour that masked pixels take.
         read_image: Function of a row to the frame's pixels, uint8 [S, S, 3].
         render_masks: Function of an array of rows [n] to the generator's masks, float32 [n, S, S].
+        confidence: [N] float, how sure the model is of each localization; None where unknown.
     """
 
     model: str
@@ -102,6 +103,7 @@ class Evaluation:
     mean_color: np.ndarray
     read_image: Callable[[int], np.ndarray]
     render_masks: Callable[[np.ndarray], np.ndarray]
+    confidence: np.ndarray | None = None
 
     def __len__(self):
         return len(self.labels)

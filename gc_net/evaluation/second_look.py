@@ -19,8 +19,8 @@ from gc_net.data.loading import Unreadable
 from gc_net.data.splits import DataError
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.checks import check_model, spread
-from gc_net.evaluation.tables import aligned
 from gc_net.saving import load_model
+from gc_net.tables import aligned
 
 LOOKS = (0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
 _BATCH_SIZE = 32

@@ -1,39 +1,68 @@
-"""Tables of metrics as text."""
+"""The metrics by name, and the table that evaluation prints."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from gc_net.evaluation.checks import GIVE_BOXES
+from gc_net.tables import Text
 
-# Key in `metrics.json`, heading. Errors first, as in the paper's tables.
-COLUMNS = (
-    ("cls_err_top1", "ClsErr top-1"),
-    ("cls_err_top5", "top-5"),
-    ("loc_err_top1", "LocErr top-1"),
-    ("loc_err_top5", "top-5"),
-    ("corloc", "CorLoc"),
-    ("corloc_70", "IoU > 0.7"),
-    ("mean_iou", "mean IoU"),
-    ("max_box_acc_v2", "MaxBoxAccV2"),
-)
+
+class Metric(NamedTuple):
+    """How a metric of `metrics.json` is shown.
+
+    Attributes:
+        group, heading: Of its column in a table; the group may be empty.
+        lower_is_better: Whether it is an error.
+        meaning: What it says, in a few words.
+    """
+
+    group: str
+    heading: str
+    lower_is_better: bool
+    meaning: str
+
+    @property
+    def title(self) -> str:
+        """Group and heading, as the title of something."""
+        title = f"{self.group} {self.heading}".strip()
+        return title[0].upper() + title[1:]
+
+
+# By key, errors first, as in the paper's tables.
+METRICS = {
+    "cls_err_top1": Metric("ClsErr", "top-1", True, "first class wrong"),
+    "cls_err_top5": Metric("ClsErr", "top-5", True, "first five classes wrong"),
+    "loc_err_top1": Metric("LocErr", "top-1", True, "box or first class wrong"),
+    "loc_err_top5": Metric("LocErr", "top-5", True, "box or first five classes wrong"),
+    "corloc": Metric("", "CorLoc", False, "boxes that match the true one, IoU above 0.5"),
+    "corloc_70": Metric("", "IoU > 0.7", False, "boxes that match it closely, IoU above 0.7"),
+    "mean_iou": Metric("", "mean IoU", False, "overlap of boxes, on average"),
+    "max_box_acc_v2": Metric("", "MaxBoxAccV2", False, "right at IoU 0.3, 0.5 and 0.7, on average"),
+    "mask_iou": Metric("", "mask IoU", False, "overlap of the shape with the true mask"),
+    "angle_error": Metric("", "angle error", True, "between the main axes, on average"),
+}
+# What all methods have, and tables of several show.
+COMPARED = tuple(METRICS)[:8]
 _TUNED = "*"
 
 
-def evaluation_table(metrics):
+def evaluation_table(metrics: Mapping[str, Any]) -> str:
     """Return the table that evaluation prints, from the content of a `metrics.json`."""
-    own = f"GC-Net ({metrics['settings']['shape']})"
-    rows = [["", *(heading for _, heading in COLUMNS)], [own, *_cells(metrics)]]
+    rows = [[f"GC-Net ({metrics['settings']['shape']})", *_cells(metrics)]]
     tuned = False
     for method in metrics["methods"].values():
         tuned = tuned or method["tuned"]
         mark = f" {_TUNED}" if method["tuned"] else ""
         rows.append([method["title"] + mark, *_cells(method)])
-    lines = [aligned(rows), ""]
+    lines = [Text().table([""], [METRICS[key][:2] for key in COMPARED], rows), ""]
     lines.append(_described(metrics))
     if "corloc" in metrics:
         low, high = metrics["corloc_ci95"]
         lines.append(f"CorLoc's 95 % interval: {low:.2f} to {high:.2f}.")
     else:
         lines.append(
-            "No image has a true box, so only the classes are measured, without other methods and "
-            f"report. {GIVE_BOXES}"
+            "No image has a true box, so only the classes are measured, without other methods. "
+            f"Look at the shapes in report.html. {GIVE_BOXES}"
         )
     if "mask_iou" in metrics:
         lines.append(f"Mask IoU: {metrics['mask_iou']:.2f} %.")
@@ -66,18 +95,4 @@ def _described(metrics):
 
 
 def _cells(metrics):
-    return [f"{metrics[key]:.2f}" if key in metrics else "–" for key, _ in COLUMNS]
-
-
-def aligned(rows):
-    """Return rows of texts as lines: the first column to the left, the others to the right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        first, *others = (
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        lines.append("  ".join([first, *others]).rstrip())
-    lines.insert(1, "─" * (sum(widths) + 2 * (len(widths) - 1)))
-    return "\n".join(lines)
+    return [f"{metrics[key]:.2f}" if key in metrics else "–" for key in COMPARED]

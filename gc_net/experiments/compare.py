@@ -3,28 +3,15 @@
 import dataclasses
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gc_net.experiments.table_formats import MARKUPS
+from gc_net.evaluation.files import METRICS_FILE
+from gc_net.evaluation.tables import METRICS
 from gc_net.registry import Registry
+from gc_net.tables import TABLE_FORMATS, Format
 
-METRICS_FILE = "metrics.json"
-
-# Key in metrics.json: group and heading, and whether less is better.
-COLUMNS = {
-    "cls_err_top1": ("ClsErr", "Top1", True),
-    "cls_err_top5": ("ClsErr", "Top5", True),
-    "loc_err_top1": ("LocErr", "Top1", True),
-    "loc_err_top5": ("LocErr", "Top5", True),
-    "corloc": ("", "CorLoc", False),
-    "corloc_70": ("", "IoU > 0.7", False),
-    "mean_iou": ("", "mean IoU", False),
-    "max_box_acc_v2": ("", "MaxBoxAccV2", False),
-    "mask_iou": ("", "mask IoU", False),
-    "angle_error": ("", "angle error", True),
-}
 _LOCALIZATION = ("loc_err_top1", "loc_err_top5", "corloc")
 # Rows of one table must agree in these, or their numbers mean different things.
 _SAME = ("dataset", "split", "protocol", "num_images", "images", "ten_crop")
@@ -48,11 +35,11 @@ class Run:
     path: str | None = None
 
     @property
-    def settings(self):
+    def settings(self) -> dict:
         return self.metrics.get("settings", {})
 
     @property
-    def tuned(self):
+    def tuned(self) -> bool:
         return self.metrics.get("tuned", False)
 
 
@@ -62,8 +49,8 @@ class Form:
 
     Attributes:
         labels: Headings of the leading columns.
-        label: Function of a run and a markup to the cells below them.
-        columns: Keys of `COLUMNS`.
+        label: Function of a run and a table_format to the cells below them.
+        columns: Keys of `METRICS`.
         group: Function of a run to what it shares with the rows of its group; other methods are one
             of their own.
         by_name: Whether rows are told apart by the names of the runs.
@@ -76,20 +63,24 @@ class Form:
     by_name: bool = False
 
 
-def _method(run, markup):
-    return (markup.text(run.name),)
+def _method(run: Run, table_format: Format) -> tuple[str, ...]:
+    return (table_format.text(run.name),)
 
 
-def _losses(run, markup):
+def _losses(run: Run, table_format: Format) -> tuple[str, ...]:
     weights = {"a": "alpha", "o": "beta", "b": "gamma"}
     terms = [letter for letter, name in weights.items() if run.settings[name]]
-    return (" + ".join(markup.loss(letter) for letter in terms),)
+    return (" + ".join(table_format.loss(letter) for letter in terms),)
 
 
-def _geometry(run, markup):
+def _geometry(run: Run, table_format: Format) -> tuple[str, ...]:
     strategy = f"{run.settings['generator'].capitalize()}-driven".replace("Learned", "Learning")
     shape = run.settings["shape"].replace("_", " ").capitalize()
-    return markup.text(strategy), markup.text(shape), markup.flag(run.settings["rotates"])
+    return (
+        table_format.text(strategy),
+        table_format.text(shape),
+        table_format.flag(run.settings["rotates"]),
+    )
 
 
 FORMS = Registry(
@@ -106,12 +97,12 @@ FORMS = Registry(
             _LOCALIZATION,
             group=lambda run: run.settings["generator"],
         ),
-        "all": Form(("Run",), _method, tuple(COLUMNS), by_name=True),
+        "all": Form(("Run",), _method, tuple(METRICS), by_name=True),
     },
 )
 
 
-def read_run(path, name=None):
+def read_run(path: str | os.PathLike, name: str | None = None) -> Run:
     """Return the `Run` in a metrics.json, or in a folder that has one or `evaluation/` with one.
 
     Args:
@@ -145,7 +136,7 @@ def read_run(path, name=None):
     return Run(name, metrics, path=found)
 
 
-def with_methods(run):
+def with_methods(run: Run) -> list[Run]:
     """Return the run and a row for each method measured with it; a star marks tuned ones."""
     rows = [run]
     # Files of earlier versions have them as "baselines".
@@ -157,7 +148,12 @@ def with_methods(run):
     return rows
 
 
-def table(runs, form="methods", markup="markdown", intervals=False):
+def table(
+    runs: Sequence[Run],
+    form: str = "methods",
+    table_format: str = "markdown",
+    intervals: bool = False,
+) -> str:
     """Return a table of runs.
 
     Runs with the same labels and settings, such as those of several seeds, become one row: mean ±
@@ -167,7 +163,7 @@ def table(runs, form="methods", markup="markdown", intervals=False):
     Args:
         runs: List of `Run`.
         form: `"methods"`, `"losses"`, `"geometries"` or `"all"`.
-        markup: `"markdown"` or `"latex"`.
+        table_format: `"markdown"`, `"latex"` or `"text"`.
         intervals: Whether rows of a single run show their 95 % interval.
 
     Raises:
@@ -176,10 +172,10 @@ def table(runs, form="methods", markup="markdown", intervals=False):
     if not runs:
         raise ValueError("There is no run to make a table of.")
     _check_comparable(runs)
-    form, markup = FORMS.get(form), MARKUPS.get(markup)()
+    form, table_format = FORMS.get(form), TABLE_FORMATS.get(table_format)()
     groups = {}
     for run in runs:
-        groups.setdefault(_place(run, form, markup), []).append(run)
+        groups.setdefault(_place(run, form, table_format), []).append(run)
     for members in groups.values():
         _check_one_row(members, form)
     # Rows of a group together, in the order in which the groups came.
@@ -193,12 +189,12 @@ def table(runs, form="methods", markup="markdown", intervals=False):
         if rows and group != previous:
             rows.append(None)
         previous = group
-        cells = [_cell(groups[key], name, best[name], markup, intervals) for name in columns]
+        cells = [_cell(groups[key], name, best[name], table_format, intervals) for name in columns]
         rows.append([*labels, *cells])
-    return markup.table(form.labels, [COLUMNS[name][:2] for name in columns], rows)
+    return table_format.table(form.labels, [METRICS[name][:2] for name in columns], rows)
 
 
-def statistics(runs, name):
+def statistics(runs: Sequence[Run], name: str) -> tuple[float | None, float | None]:
     """Return mean and standard deviation of a metric over runs; deviation None for one run."""
     values = [run.metrics[name] for run in runs if run.metrics.get(name) is not None]
     if not values:
@@ -206,11 +202,14 @@ def statistics(runs, name):
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def _place(run, form, markup):
+def _place(run, form, table_format):
     """Return the group of a run and its labels: what it shares with the others of its row."""
     if run.other_method:
-        return None, (markup.text(run.name), *[markup.text("–")] * (len(form.labels) - 1))
-    return form.group(run), form.label(run, markup)
+        return None, (
+            table_format.text(run.name),
+            *[table_format.text("–")] * (len(form.labels) - 1),
+        )
+    return form.group(run), form.label(run, table_format)
 
 
 def _best(groups, name):
@@ -218,18 +217,18 @@ def _best(groups, name):
     means = [round(mean, 2) for mean in means if mean is not None]
     if len(means) < 2:
         return None
-    return min(means) if COLUMNS[name][2] else max(means)
+    return min(means) if METRICS[name].lower_is_better else max(means)
 
 
-def _cell(runs, name, best, markup, intervals):
+def _cell(runs, name, best, table_format, intervals):
     mean, deviation = statistics(runs, name)
     if mean is None:
-        return markup.text("–")
+        return table_format.text("–")
     text = f"{mean:.2f}"
     if best is not None and round(mean, 2) == best and not runs[0].tuned:
-        text = markup.bold(text)
+        text = table_format.bold(text)
     if deviation is not None:
-        return text + markup.text(f" ± {deviation:.2f}")
+        return text + table_format.text(f" ± {deviation:.2f}")
     interval = runs[0].metrics.get(f"{name}_ci95")
     if intervals and interval:
         return text + " [{:.2f}, {:.2f}]".format(*interval)

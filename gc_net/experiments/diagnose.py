@@ -21,10 +21,10 @@ import tensorflow as tf
 from gc_net.data import transforms
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.checks import check_model, check_truth, spread
-from gc_net.evaluation.tables import aligned
 from gc_net.generators.model import ModelGenerator
 from gc_net.losses import BackgroundLoss, ObjectLoss
 from gc_net.metrics import box_iou
+from gc_net.tables import aligned
 
 SCALES = (0.7, 0.85, 1.0, 1.2)
 ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)

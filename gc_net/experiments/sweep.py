@@ -202,12 +202,12 @@ def _digest(settings):
 def _write(work_dir, finished, variants, form):
     """Write tables and numbers of the runs so far; return the Markdown table."""
     rows = [compare.Run(name, metrics) for name, _, metrics in finished]
-    texts = {markup: compare.table(rows, form, markup) for markup in ("markdown", "latex")}
+    texts = {kind: compare.table(rows, form, kind) for kind in ("markdown", "latex")}
     record = {}
     for name in dict.fromkeys(name for name, _, _ in finished):
         own = [(seed, compare.Run(name, m)) for other, seed, m in finished if other == name]
         record[name] = {"changes": variants[name], "seeds": [seed for seed, _ in own]}
-        for key in compare.COLUMNS:
+        for key in compare.METRICS:
             mean, deviation = compare.statistics([run for _, run in own], key)
             if mean is not None:
                 record[name][key] = {"mean": mean, "std": deviation}

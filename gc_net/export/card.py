@@ -3,9 +3,8 @@
 import json
 import os
 
-from gc_net.evaluation.files import evaluation_folder
+from gc_net.evaluation.files import METRICS_FILE, evaluation_folder
 from gc_net.evaluation.second_look import namer_size
-from gc_net.experiments.compare import METRICS_FILE
 from gc_net.version import __version__
 
 CARD_FILE = "model_card.md"

@@ -3,8 +3,7 @@
 import os
 
 from gc_net.atomic_files import replaced_folder
-from gc_net.evaluation.files import write_json
-from gc_net.experiments.compare import METRICS_FILE
+from gc_net.evaluation.files import METRICS_FILE, write_json
 from gc_net.export.card import CARD_FILE, find_metrics, model_card, without_folders
 from gc_net.export.parity import largest_differences, localized, random_images
 from gc_net.localizer import load, model_folder

@@ -1,7 +1,5 @@
 """A web application of one page, on which a model can be tried."""
 
-import html
-import importlib.resources
 import json
 import logging
 
@@ -14,6 +12,7 @@ from werkzeug.exceptions import (
 )
 from werkzeug.wrappers import Request, Response
 
+from gc_net.pages import render_page, script_hash
 from gc_net.serving.origins import check_origin
 from gc_net.serving.rest import RequestError
 
@@ -23,8 +22,8 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-        "img-src blob: data:; connect-src *; "
+        f"default-src 'none'; script-src '{script_hash('gc_net.serving', 'demo')}'; "
+        "style-src 'unsafe-inline'; img-src blob: data:; connect-src *; "
         "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
     ),
 }
@@ -47,8 +46,7 @@ class DemoApp:
         self.model = model
         self.max_bytes = max_bytes
         self.allowed_hosts = tuple(host.lower() for host in allowed_hosts)
-        page = importlib.resources.files("gc_net.serving").joinpath("demo.html")
-        self._page = page.read_text("utf-8").replace("{{model}}", html.escape(name, quote=True))
+        self._page = render_page("gc_net.serving", "demo", model=name)
 
     def __call__(self, environ, start_response):
         request = Request(environ)

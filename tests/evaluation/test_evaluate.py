@@ -462,12 +462,13 @@ class TestAnEvaluationThatIsThere:
             run_evaluation(model_dir, Blocks(), output, methods=[], replace=False)
             assert json.loads((output / "metrics.json").read_text())["num_images"] == 9
 
-    @pytest.mark.parametrize("without", [{"report": False}, {"dataset": Blocks(boxes=False)}])
-    def test_leaves_no_report_beside_other_numbers(self, folders, without):
+    def test_leaves_no_report_beside_other_numbers(self, folders):
         model_dir, output = folders
         run_evaluation(model_dir, Blocks(), output, methods=[])
-        assert (output / "report.html").exists()
-        run_evaluation(model_dir, output_dir=output, **{"dataset": Blocks(), **without})
+        assert "The predicted box is right" in (output / "report.html").read_text()
+        run_evaluation(model_dir, Blocks(boxes=False), output)
+        assert "No image has a true box" in (output / "report.html").read_text()
+        run_evaluation(model_dir, Blocks(), output, report=False)
         assert sorted(os.listdir(output)) == ["metrics.json", "predictions.json"]
 
 
@@ -482,7 +483,7 @@ class TestFilesWithoutBoxes:
         self, model_dir, tmp_path, capsys
     ):
         metrics = run_evaluation(model_dir, Blocks(boxes=False), tmp_path)
-        assert sorted(os.listdir(tmp_path)) == ["metrics.json", "predictions.json"]
+        assert sorted(os.listdir(tmp_path)) == ["metrics.json", "predictions.json", "report.html"]
         assert json.loads((tmp_path / "metrics.json").read_text()) == metrics
         record = json.loads((tmp_path / "predictions.json").read_text())["images"][0]
         assert record["truth_boxes_xyxy"] == [] and record["iou"] is None
@@ -494,7 +495,7 @@ class TestFilesWithoutBoxes:
         ("dataset", "told"),
         [
             (Blocks(), "evaluation/report.html"),
-            (Blocks(boxes=False), "evaluation/metrics.json"),
+            (Blocks(boxes=False), "evaluation/report.html"),
             (Blocks(num_test=0, boxes=False), "no test images to evaluate it on"),
         ],
     )

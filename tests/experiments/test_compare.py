@@ -43,9 +43,9 @@ class TestMarkdown:
         lines = compare.table([run("a"), run("b", corloc=75.5, loc_err_top1=41.0)]).splitlines()
         assert cells(lines[0]) == [
             "Method",
-            "ClsErr Top1",
-            "LocErr Top1",
-            "LocErr Top5",
+            "ClsErr top-1",
+            "LocErr top-1",
+            "LocErr top-5",
             "CorLoc",
         ]
         assert cells(lines[2]) == ["a", "**20.00**", "**40.00**", "**30.00**", "70.00"]
@@ -126,7 +126,7 @@ class TestLaTeX:
             r"\toprule",
             r" &  &  & \multicolumn{2}{c}{LocErr} &  \\",
             r"\cmidrule(lr){4-5}",
-            r"Strategy & Geometry & Rotation & Top1 & Top5 & CorLoc \\",
+            r"Strategy & Geometry & Rotation & top-1 & top-5 & CorLoc \\",
             r"\midrule",
             r"Learning-driven & Rectangle & $\times$ & \textbf{40.00} & \textbf{30.00} & 70.00 \\",
             r"Learning-driven & Rotated ellipse & \checkmark & \textbf{40.00} & \textbf{30.00} & "
@@ -138,7 +138,7 @@ class TestLaTeX:
         ]
 
     def test_escapes_names(self):
-        text = compare.table([run("50%_of & more\\{}~^")], markup="latex")
+        text = compare.table([run("50%_of & more\\{}~^")], table_format="latex")
         assert r"50\%\_of \& more\textbackslash{}\{\}\textasciitilde{}\textasciicircum{} &" in text
 
     def test_writes_losses_as_the_paper_does(self):
@@ -192,7 +192,7 @@ class TestReading:
         assert named.metrics["corloc"] == 70.0
 
     def test_says_where_there_is_none(self, tmp_path):
-        with pytest.raises(ValueError, match=r"no metrics.json at .*tools.evaluate"):
+        with pytest.raises(ValueError, match=r"no metrics.json at .*gc-net evaluate"):
             compare.read_run(tmp_path)
 
     def test_says_which_file_is_damaged(self, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from gc_net.data.splits import ImageError
 from gc_net.evaluation import breakdown
 from gc_net.evaluation.evaluate import evaluate
-from gc_net.report import charts, gallery
+from gc_net.report import gallery
 from gc_net.report.report import MAX_BYTES, render, write_report
 from tests.evaluation.fabricated import fabricated
 from tests.evaluation.models import CLASS_NAMES, Masked, tiny_model
@@ -89,7 +89,7 @@ class TestPage:
 
     def test_compares_with_the_best_method_that_is_not_tuned(self, evaluation, page):
         fair = evaluation.methods["constant_fixed"]
-        sentence = re.search(r'verdict-line">(.*?)</p>', page).group(1)
+        sentence = re.search(r'verdict-line">(.*?)</p>', page, re.DOTALL).group(1)
         assert fair.title in sentence
         assert evaluation.methods["constant_best"].title not in sentence
 
@@ -145,6 +145,60 @@ class TestPage:
         assert "No log of the training" in page
         assert "1 of the images have no true box" in page
         assert page.count('<figure class="case"') == 6
+
+
+class TestWithoutBoxes:
+    """The report of images of which nobody has drawn a box."""
+
+    @pytest.fixture(scope="class")
+    def unboxed(self, evaluation):
+        count = len(evaluation)
+        known = ("cls_err", "num_images")
+        return dataclasses.replace(
+            evaluation,
+            iou=np.full(count, np.nan),
+            located=np.zeros(count, bool),
+            num_truth_boxes=np.zeros(count, np.int32),
+            truth_boxes_rel_xyxy=np.zeros((count, 0, 4), np.float32),
+            methods={},
+            metrics={k: v for k, v in evaluation.metrics.items() if k.startswith(known)},
+            model="runs/my birds/model",
+        )
+
+    def test_shows_the_doubtful_first_and_then_all_classes_in_turn(self, unboxed):
+        chosen = gallery.choose(unboxed)
+        assert list(chosen) == ["doubtful", "sample"]
+        own = [
+            probabilities[classes == label].max(initial=0)
+            for probabilities, classes, label in zip(
+                unboxed.top_probabilities, unboxed.top_classes, unboxed.labels, strict=True
+            )
+        ]
+        np.testing.assert_array_equal(np.take(own, chosen["doubtful"]), np.sort(own)[:24])
+        sample = unboxed.labels[chosen["sample"]]
+        assert len(set(sample[: len(set(sample))])) == len(set(sample))
+        sure = dataclasses.replace(unboxed, confidence=np.linspace(1, 0, 60))
+        assert list(gallery.choose(sure)["doubtful"][:3]) == [59, 58, 57]
+
+    def test_says_what_is_known_and_what_to_do_next(self, unboxed):
+        page = render(unboxed)
+        parsed = Page(page)
+        words = " ".join(parsed.text)
+        assert "No image has a true box" in words and "CorLoc" not in words
+        assert f"{unboxed.metrics['cls_err_top1']:.1f}" in words
+        for tool in ("predict", "evaluate", "diagnose"):
+            assert f"gc-net {tool} '--model=runs/my birds/model'" in words
+        assert len(parsed.all("figure", "case")) == 60
+        # Areas, probabilities, and the curves of training.
+        assert len(parsed.all("figure", "chart")) == 6
+        assert 'class="truth"' not in page and "nan" not in words
+
+    def test_says_how_far_the_shapes_agree_where_that_is_known(self, unboxed):
+        assert "overlap by" not in render(unboxed)
+        agreement = {"agreement": 0.697, "constant": 0.658, "num_images": 60}
+        metrics = {**unboxed.metrics, "agreement": agreement}
+        words = " ".join(Page(render(dataclasses.replace(unboxed, metrics=metrics))).text)
+        assert "0.70" in words and "would have 0.66" in words
 
 
 def test_report_of_a_model_holds_what_its_evaluation_found():
@@ -283,11 +337,11 @@ class TestBreakdown:
         for groups in (classes, breakdown.by_size(evaluation)):
             counts = [group.count for group in groups]
             assert sum(counts) == 60
-            for name in ("corloc", "mean_iou"):
+            for name, metric in (("right", "corloc"), ("mean_iou", "mean_iou")):
                 values = [getattr(group, name) for group in groups]
-                expected = evaluation.metrics[name]
+                expected = evaluation.metrics[metric]
                 assert np.average(values, weights=counts) == pytest.approx(expected, abs=1e-3)
-            assert all(g.interval[0] <= g.corloc <= g.interval[1] for g in groups)
+            assert all(g.interval[0] <= g.right <= g.interval[1] for g in groups)
 
     def test_size_is_the_share_of_the_original_image(self, evaluation):
         boxes = evaluation.boxes_in_images(evaluation.truth_boxes_rel_xyxy)[:, 0]
@@ -310,41 +364,3 @@ class TestBreakdown:
             assert off == pytest.approx(1.96 * (limit * (1 - limit) / count) ** 0.5, abs=1e-4)
         low, high = breakdown.wilson_interval(hits, count)
         assert 0 <= low < high <= 100
-
-
-class TestCharts:
-    @pytest.mark.parametrize(
-        ("low", "high"), [(0, 1), (-1.9, 1.7), (0, 0.037), (3, 3), (0, 12345), (-4e-9, 9e-9)]
-    )
-    def test_ticks_enclose_the_values_in_even_steps(self, low, high):
-        found = charts.ticks(low, high)
-        assert found[0] <= low and high <= found[-1]
-        assert 2 <= len(found) <= 8
-        np.testing.assert_allclose(np.diff(found, 2), 0, atol=1e-6 * (found[-1] - found[0]))
-
-    def test_curve_passes_through_its_points(self):
-        chart = charts.line_chart("t", [0, 1, 2], {"a": [0.0, 1.0, 0.5]})
-        path = re.search(r'class="curve series-0" d="([^"]+)"', chart).group(1)
-        points = np.array([part.split() for part in re.split("[ML]", path)[1:]], float)
-        assert len(points) == 3
-        (x0, y0), (x1, y1), (x2, y2) = points
-        assert x1 - x0 == pytest.approx(x2 - x1, abs=0.2)
-        assert y1 < y2 < y0  # y is down
-        assert y2 == pytest.approx((y0 + y1) / 2, abs=0.2)
-
-    def test_gap_where_a_value_is_missing_and_a_dot_where_one_stands_alone(self):
-        chart = charts.line_chart("t", [0, 1, 2, 3], {"a": [1.0, 2.0, np.nan, 3.0]})
-        path = re.search(r'class="curve series-0" d="([^"]+)"', chart).group(1)
-        assert path.count("M") == 2
-        assert chart.count("<circle") == 1
-        assert "nan" not in chart
-
-    def test_nothing_finite_gives_no_chart(self):
-        assert charts.line_chart("t", [0, 1], {"a": [np.nan, np.inf]}) == ""
-
-    def test_bars_are_as_high_as_their_values(self):
-        bars = [("a", 10, None, "good", "a"), ("b", 20, (15, 25), "good", "b")]
-        chart = charts.bar_chart("t", bars, x_label="x", y_label="y", top=20)
-        heights = [float(height) for height in re.findall(r' height="([\d.]+)"', chart)]
-        assert heights[1] == pytest.approx(2 * heights[0], abs=0.2)
-        assert chart.count('class="whisker"') == 1

@@ -1,6 +1,8 @@
-"""Tables as Markdown and as LaTeX."""
+"""Tables as text, as Markdown and as LaTeX."""
 
+import abc
 import re
+from collections.abc import Sequence
 
 from gc_net.registry import Registry
 
@@ -15,7 +17,51 @@ _LATEX_ESCAPES = {
 }
 
 
-class Markdown:
+class Format(abc.ABC):
+    """How a table is written. Cells are texts of the format, made by its other methods."""
+
+    def text(self, text: str) -> str:
+        """Return any text, such as a name, as a cell."""
+        return text
+
+    def bold(self, text: str) -> str:
+        return text
+
+    def loss(self, letter: str) -> str:
+        """Return the symbol of a loss term."""
+        return f"L_{letter}"
+
+    def flag(self, value: bool) -> str:
+        return "✓" if value else "×"
+
+    @abc.abstractmethod
+    def table(
+        self,
+        labels: Sequence[str],
+        columns: Sequence[tuple[str, str]],
+        rows: Sequence[Sequence[str] | None],
+    ) -> str:
+        """Return a table.
+
+        Args:
+            labels: Headings of the leading columns, which hold text.
+            columns: (group, heading) of the columns with numbers; group may be empty.
+            rows: Lists of cells; None between groups of rows.
+        """
+
+
+class Text(Format):
+    """Aligned columns, for a terminal; a group is named above its first column."""
+
+    def table(self, labels, columns, rows):
+        headings, last = list(labels), ""
+        for group, heading in columns:
+            headings.append(f"{group} {heading}" if group not in ("", last) else heading)
+            last = group
+        return aligned([headings, *(row for row in rows if row is not None)])
+
+
+class Markdown(Format):
     """A pipe table; the groups of headings are written into the headings."""
 
     def text(self, text):
@@ -27,24 +73,14 @@ class Markdown:
     def loss(self, letter):
         return f"L<sub>{letter}</sub>"
 
-    def flag(self, value):
-        return "✓" if value else "×"
-
     def table(self, labels, columns, rows):
-        """Return a table.
-
-        Args:
-            labels: Headings of the leading columns, which hold text.
-            columns: (group, heading) of the columns with numbers; group may be empty.
-            rows: Lists of cells; None between groups of rows.
-        """
         headings = [*labels, *(" ".join(filter(None, column)) for column in columns)]
         lines = [headings, ["---"] * len(labels) + ["---:"] * len(columns)]
         lines += [row for row in rows if row is not None]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-class LaTeX:
+class LaTeX(Format):
     """A tabular for the package booktabs, in the form of the paper's."""
 
     def text(self, text):
@@ -61,7 +97,6 @@ class LaTeX:
         return r"\checkmark" if value else r"$\times$"
 
     def table(self, labels, columns, rows):
-        """Return a table, see `Markdown.table`."""
         spec = "l" * len(labels) + "r" * len(columns)
         lines = [rf"\begin{{tabular}}{{{spec}}}", r"\toprule"]
         lines += self._groups(len(labels), columns)
@@ -89,4 +124,18 @@ def _line(cells):
     return " & ".join(cells) + r" \\"
 
 
-MARKUPS = Registry("table format", {"markdown": Markdown, "latex": LaTeX})
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows of texts, the headings first, as lines: numbers stand to the right."""
+    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        first, *others = (
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        lines.append("  ".join([first, *others]).rstrip())
+    lines.insert(1, "─" * (sum(widths) + 2 * (len(widths) - 1)))
+    return "\n".join(lines)
+
+
+TABLE_FORMATS = Registry("table format", {"markdown": Markdown, "latex": LaTeX, "text": Text})
