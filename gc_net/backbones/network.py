@@ -114,4 +114,11 @@ def position_head(backbone, num_outputs, feature_shape):
     return keras.Model(inputs, outputs(num_outputs)(x), name="head")
 
 
-HEADS = Registry("head", {"native": native_head, "position": position_head})
+def max_head(backbone, num_outputs, feature_shape):
+    """Return a head of each channel's maximum over all positions and one linear layer."""
+    inputs = keras.Input(tuple(feature_shape), name="features")
+    x = layers.GlobalMaxPooling2D(name="pool")(inputs)
+    return keras.Model(inputs, outputs(num_outputs)(x), name="head")
+
+
+HEADS = Registry("head", {"native": native_head, "position": position_head, "max": max_head})

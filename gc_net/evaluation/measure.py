@@ -44,7 +44,7 @@ def batch_function(model, methods, ten_crop):
         logits = classifier.head(features, training=False)
         coefficients = model.shape.decode(model.detector(images, training=False))
         forward = Forward(normalized, descriptors, features, labels, images)
-        maps = {method.name: method.maps(forward) for method in methods}
+        maps = {method.name: method.localize(forward) for method in methods}
         outputs = {
             "coefficients": coefficients,
             "probabilities": tf.nn.softmax(logits),

@@ -45,7 +45,11 @@ def prepared(names, classifier, dataset, protocol, cache, options):
     for name in DEFAULT if names is None else names:
         method = get(name)
         try:
-            method.prepare(classifier, training_batches)
+            if method.trains:
+                raise Unsuitable(
+                    f"it trains a classifier of its own. Use `gc-net train --method={method.name}`."
+                )
+            method.fit(classifier, training_batches)
         except Unsuitable as error:
             if names is not None:
                 raise ValueError(f"The method {method.name!r} cannot be used: {error}") from error

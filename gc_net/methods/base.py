@@ -1,11 +1,15 @@
 """What every method offers."""
 
 import abc
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
+from gc_net.classifier import Classifier
 from gc_net.metrics import IOU_THRESHOLDS
+from gc_net.stages.classifier import MaskedClassifier
 
 
 class Unsuitable(ValueError):
@@ -23,11 +27,11 @@ class Forward(NamedTuple):
         images: [B, S, S, 3] uint8, what `normalized` was made from.
     """
 
-    normalized: Any
-    descriptors: Any
-    features: Any
-    labels: Any
-    images: Any = None
+    normalized: tf.Tensor
+    descriptors: tf.Tensor
+    features: tf.Tensor
+    labels: tf.Tensor
+    images: tf.Tensor | None = None
 
 
 class Score(NamedTuple):
@@ -48,15 +52,41 @@ class Score(NamedTuple):
 
 
 class Method(abc.ABC):
-    """A method that is given the same images, and for its maps the same classifier."""
+    """How a classifier is trained, and how objects are found by it.
+
+    A method that trains nothing of its own is given the same classifier as the others.
+    """
 
     name: str
     title: str
 
+    # Head of its classifier, one of `gc_net.backbones.network.HEADS`, and how that is trained, see
+    # `gc_net.methods.training`; None for plain fine-tuning.
+    head: str = "native"
+    training: type[MaskedClassifier] | None = None
     # A value in the maps' own units to cut them at; None if the protocol's levels are tried.
     cut: float | None = None
 
-    def prepare(self, classifier, training_batches):
+    @property
+    def trains(self) -> bool:
+        """Whether it needs a classifier of its own."""
+        return self.training is not None or self.head != "native"
+
+    def trained(self, classifier: Classifier, masks=None, seed: int = 0) -> MaskedClassifier:
+        """Return the model, not yet compiled, whose training trains `classifier`.
+
+        Args:
+            classifier: A new `Classifier` with this method's `head`.
+            masks: A `RandomMasks` layer, or None.
+            seed: Of what is drawn in training.
+        """
+        if self.training is None:
+            return MaskedClassifier(classifier, masks)
+        return self.training(classifier, masks, seed=seed)
+
+    def fit(
+        self, classifier: Classifier, training_batches: Callable[[], Iterable[tf.Tensor]]
+    ) -> None:
         """Get ready: raise `Unsuitable` if `classifier` will not do, fit what needs fitting.
 
         Args:
@@ -66,12 +96,12 @@ class Method(abc.ABC):
         """
         return None
 
-    def maps(self, forward):
-        """Return heat maps [B, h, w] for a `Forward`, or None; runs inside a graph."""
+    def localize(self, forward: Forward) -> tf.Tensor | None:
+        """Return heat maps [B, h, w] of a batch, or None; runs inside a graph."""
         return None
 
     @abc.abstractmethod
-    def scores(self, protocol, truth_boxes, num_truth, iou, iou_v2):
+    def scores(self, protocol, truth_boxes, num_truth, iou, iou_v2) -> list[Score]:
         """Return the `Score`s of all images.
 
         Args:

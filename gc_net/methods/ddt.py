@@ -11,7 +11,7 @@ class DDT(Method):
     title = "DDT"
     cut = 0.0
 
-    def prepare(self, classifier, training_batches):
+    def fit(self, classifier, training_batches):
         self._transform = Transform(describer(classifier, self.trunk(classifier)))
         try:
             self._transform.fit(training_batches())
@@ -22,7 +22,7 @@ class DDT(Method):
         """Return the trunk that describes the images."""
         return classifier.trunk
 
-    def maps(self, forward):
+    def localize(self, forward):
         return self._transform.project(forward.descriptors)
 
     def scores(self, protocol, truth_boxes, num_truth, iou, iou_v2):
@@ -46,6 +46,6 @@ class ImageNetDDT(DDT):
         self._describe_normalized = descriptor_model(backbone, trunk)
         return trunk
 
-    def maps(self, forward):
+    def localize(self, forward):
         descriptors = self._describe_normalized(forward.normalized, training=False)
         return self._transform.project(descriptors)

@@ -16,15 +16,19 @@ class GradCAM(HeatMapMethod):
     title = "Grad-CAM"
     level = 0.15  # of the maximum, as in Selvaraju et al.
 
-    def prepare(self, classifier, training_batches):
+    def fit(self, classifier, training_batches):
         self._head = classifier.head
 
-    def maps(self, forward):
+    def localize(self, forward):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(forward.features)
             scores = tf.gather(
                 self._head(forward.features, training=False), forward.labels, batch_dims=1
             )
         gradients = tape.gradient(scores, forward.features)  # [B, h, w, C]
-        weights = tf.reduce_mean(gradients, axis=(1, 2), keepdims=True)
+        weights = self.weights(forward.features, gradients)
         return tf.nn.relu(tf.reduce_sum(weights * forward.features, axis=-1))
+
+    def weights(self, features: tf.Tensor, gradients: tf.Tensor) -> tf.Tensor:
+        """Return the weights of the channels, broadcastable to [B, h, w, C]."""
+        return tf.reduce_mean(gradients, axis=(1, 2), keepdims=True)

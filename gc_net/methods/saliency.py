@@ -20,10 +20,10 @@ class Saliency(HeatMapMethod):
     title = "Gradient saliency"
     level = 0.2
 
-    def prepare(self, classifier, training_batches):
+    def fit(self, classifier, training_batches):
         self._classifier = classifier
 
-    def maps(self, forward):
+    def localize(self, forward):
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(forward.normalized)
             logits = self._classifier.from_normalized(forward.normalized, training=False)

@@ -15,7 +15,7 @@ class Silhouettes(ImageNetDDT):
     name = "silhouettes"
     title = "Silhouettes, ImageNet weights"
 
-    def maps(self, forward):
-        masks = tf.numpy_function(silhouettes, [forward.images, super().maps(forward)], tf.bool)
+    def localize(self, forward):
+        masks = tf.numpy_function(silhouettes, [forward.images, super().localize(forward)], tf.bool)
         # Half above the cut and half below it, so that enlarging keeps the border where it is.
         return tf.cast(tf.ensure_shape(masks, [None, SIZE, SIZE]), tf.float32) - 0.5

@@ -34,12 +34,17 @@ class MaskedClassifier(keras.Model):
         self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         self.built = True
 
-    def call(self, images, training=False):
+    def normalized(self, images, training=False):
+        """Return the images as the trunk is to see them."""
         if self.augmentation is not None:
             images = self.augmentation(images, training=training)
         normalized = self.classifier.normalize(images)
         if self.masks is not None:
             normalized = self.masks(normalized, training=training)
+        return normalized
+
+    def call(self, images, training=False):
+        normalized = self.normalized(images, training=training)
         return self.classifier.from_normalized(normalized, training=training)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):

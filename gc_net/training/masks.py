@@ -29,7 +29,7 @@ class RandomMasks(keras.layers.Layer):
         self.min_extent = min_extent
         self.max_extent = max_extent
         self.inverted = inverted
-        self.seed_generator = _ReplicaSeeds(seed)
+        self.seed_generator = ReplicaSeeds(seed)
         self.built = True
 
     def call(self, normalized, training=False):
@@ -61,7 +61,7 @@ class RandomMasks(keras.layers.Layer):
         return ops.where(chosen(self.fraction), masks, ops.ones_like(masks))
 
 
-class _ReplicaSeeds(keras.random.SeedGenerator):
+class ReplicaSeeds(keras.random.SeedGenerator):
     """Seeds that differ from device to device, where the state of the generator does not."""
 
     def next(self, ordered=True):

@@ -48,11 +48,11 @@ def red_and_blue():
 
 def maps_of(name, network, image, labels):
     method = methods.get(name)
-    method.prepare(network, lambda: [])
+    method.fit(network, lambda: [])
     images = tf.constant(np.repeat(image[None], len(labels), axis=0))
     features = network.trunk(images)
     forward = Forward(images, features, features, tf.constant(labels, tf.int32))
-    return tf.function(method.maps)(forward).numpy()
+    return tf.function(method.localize)(forward).numpy()
 
 
 class TestCAM:
@@ -86,7 +86,7 @@ class TestCAM:
             backbone=types.SimpleNamespace(name="vgg16"),
         )
         with pytest.raises(Unsuitable, match=r"one linear layer.*'vgg16'.*flatten.*Grad-CAM"):
-            methods.get("cam").prepare(network, lambda: [])
+            methods.get("cam").fit(network, lambda: [])
 
 
 class TestGradCAM:
@@ -102,11 +102,44 @@ class TestGradCAM:
     def test_works_with_a_head_that_keeps_positions(self):
         classifier = tiny_model(head="position").classifier
         method = methods.get("grad_cam")
-        method.prepare(classifier, lambda: [])
+        method.fit(classifier, lambda: [])
         features = tf.random.stateless_uniform((2, 4, 4, 32), (1, 2))
-        maps = method.maps(Forward(None, None, features, tf.constant([0, 2])))
+        maps = method.localize(Forward(None, None, features, tf.constant([0, 2])))
         assert maps.shape == (2, 4, 4)
         assert np.all(maps >= 0) and np.isfinite(maps).all()
+
+
+class TestGradCAMPlusPlus:
+    def test_weighs_a_channel_by_how_its_gradients_stand_to_its_sum(self):
+        network, image = colour_network(), red_and_blue()
+        red, blue = image[..., 0], image[..., 2]
+        maps = maps_of("grad_cam_pp", network, image, [0, 1, 2])
+        # All gradients of a channel are w / 64, so that α = 1 / (2 + Σf · w / 64) at 64 positions.
+        weights = [w / (2 + total * w / 64) for w, total in ((1, 30), (3, 24), (2, 30))]
+        expected = [weights[0] * red, weights[1] * blue, weights[2] * red]
+        np.testing.assert_allclose(maps, expected, rtol=1e-5)
+
+    def test_a_feature_without_any_gradient_has_no_weight(self):
+        maps = maps_of("grad_cam_pp", colour_network(), 0 * red_and_blue(), [0])
+        np.testing.assert_array_equal(maps, 0.0)
+
+
+class TestLayerCAM:
+    def test_weighs_each_position_by_its_own_gradient(self):
+        kernel = np.random.default_rng(0).normal(size=(SIDE, SIDE, 2, 3)).astype(np.float32)
+        network = colour_network()
+        network.head = lambda x, training=False: tf.einsum("bhwc,hwck->bk", x, kernel)
+        image = np.random.default_rng(1).normal(size=(SIDE, SIDE, 3)).astype(np.float32)
+        maps = maps_of("layer_cam", network, image, [0, 2])
+        features = image[..., [0, 2]]
+        for found, label in zip(maps, (0, 2), strict=True):
+            expected = (np.maximum(kernel[..., label], 0) * features).sum(axis=-1)
+            np.testing.assert_allclose(found, np.maximum(expected, 0), rtol=1e-5, atol=1e-6)
+
+    def test_of_a_pooled_head_leaves_out_what_speaks_against_the_class(self):
+        image = red_and_blue()
+        maps = maps_of("layer_cam", colour_network(), image, [2])
+        np.testing.assert_allclose(maps[0], 2 * image[..., 0] / SIDE**2, rtol=1e-5)
 
 
 class TestSaliency:
@@ -120,9 +153,9 @@ class TestSaliency:
             return tf.einsum("bhwc,hwck->bk", normalized, kernel)
 
         method = methods.get("saliency")
-        method.prepare(types.SimpleNamespace(from_normalized=from_normalized), lambda: [])
+        method.fit(types.SimpleNamespace(from_normalized=from_normalized), lambda: [])
         images = tf.zeros((2, size, size, 3))
-        maps = method.maps(Forward(images, None, None, tf.constant([0, 1]))).numpy()
+        maps = method.localize(Forward(images, None, None, tf.constant([0, 1]))).numpy()
         peaks = [np.unravel_index(single.argmax(), single.shape) for single in maps]
         assert peaks == [(10, 20), (25, 5)]
         np.testing.assert_allclose(maps.sum(axis=(1, 2)), [7.0, 4.0], rtol=1e-3)  # only spread out
@@ -132,8 +165,8 @@ class TestSaliency:
         network = types.SimpleNamespace(
             from_normalized=lambda x, training=False: tf.reduce_sum(x, axis=(1, 2))
         )
-        method.prepare(network, lambda: [])
-        maps = method.maps(Forward(tf.ones((1, 32, 32, 3)), None, None, tf.constant([0])))
+        method.fit(network, lambda: [])
+        maps = method.localize(Forward(tf.ones((1, 32, 32, 3)), None, None, tf.constant([0])))
         np.testing.assert_allclose(maps, 1.0, rtol=1e-5)
 
 
@@ -161,14 +194,14 @@ class TestDDT:
         method = methods.get("ddt")
         method._transform = Transform(lambda images: images)
         method._transform.fit([values])
-        maps = method.maps(Forward(None, tf.constant(values, tf.float32), None, None)).numpy()
+        maps = method.localize(Forward(None, tf.constant(values, tf.float32), None, None)).numpy()
         inside = np.zeros((7, 7), bool)
         inside[2:5, 2:5] = True
         assert (maps[:, inside] > 0).all() and (maps[:, ~inside] < 0).all()
 
     def test_needs_training_images(self):
         with pytest.raises(Unsuitable, match="no training image"):
-            methods.get("ddt").prepare(tiny_model().classifier, lambda: [])
+            methods.get("ddt").fit(tiny_model().classifier, lambda: [])
 
     def test_with_imagenet_weights_equals_that_of_a_classifier_which_has_them(
         self, monkeypatch, tmp_path
@@ -189,8 +222,8 @@ class TestDDT:
                 # What the classifier has learned since must not matter.
                 classifier.trunk.set_weights([0 * w for w in classifier.trunk.get_weights()])
             method = methods.get(name)
-            method.prepare(classifier, lambda: [images])
-            maps[name] = method.maps(forward).numpy()
+            method.fit(classifier, lambda: [images])
+            maps[name] = method.localize(forward).numpy()
         np.testing.assert_allclose(maps["ddt"], maps["ddt_imagenet"], rtol=1e-4, atol=1e-5)
         assert maps["ddt"].std() > 0
 
@@ -206,7 +239,7 @@ class TestDDT:
 
         @tf.function
         def run(images):
-            return method.maps(Forward(normalized, None, None, None, images))
+            return method.localize(Forward(normalized, None, None, None, images))
 
         boxes = heat_maps.boxes(run(images).numpy(), None, 70, cut=method.cut)[:, 0]
         expected = [[22 / 70, 24 / 70, 48 / 70, 46 / 70]]
@@ -214,7 +247,7 @@ class TestDDT:
 
     def test_says_where_imagenet_weights_cannot_be_had(self):
         with pytest.raises(Unsuitable, match="'tiny' has no ImageNet weights"):
-            methods.get("ddt_imagenet").prepare(tiny_model().classifier, lambda: [])
+            methods.get("ddt_imagenet").fit(tiny_model().classifier, lambda: [])
 
     def test_weights_that_cannot_be_downloaded_are_no_reason_to_end(self, monkeypatch):
         def fail(*arguments, **keywords):
@@ -223,7 +256,7 @@ class TestDDT:
         classifier = tiny_model().classifier
         monkeypatch.setattr(type(classifier.backbone), "load_weights", fail)
         with pytest.raises(Unsuitable, match=r"cannot be had\. no network"):
-            methods.get("ddt_imagenet").prepare(classifier, lambda: [])
+            methods.get("ddt_imagenet").fit(classifier, lambda: [])
 
 
 class TestConstant:

@@ -1,0 +1,78 @@
+"""Attention-based dropout layers, ADL (Choe and Shim, CVPR 2019)."""
+
+import keras
+import tensorflow as tf
+
+from gc_net.methods.cam import CAM
+from gc_net.methods.training import ClassifierTraining
+
+DROP_RATE = 0.75  # how often the strongest part is dropped; else it is made stronger
+THRESHOLD = 0.8  # of an image's strongest attention, above which it is dropped
+NUM_LAYERS = 3
+
+
+class AttentionDropout(keras.layers.Layer):
+    """Hides the strongest positions of a feature map at times, and at others highlights them.
+
+    Attention is the mean over channels. Has no weights, and does nothing outside of training.
+
+    Args:
+        seeds: A seed generator.
+    """
+
+    def __init__(self, seeds, **kwargs):
+        super().__init__(**kwargs)
+        self.seeds = seeds
+        self.built = True
+
+    def call(self, features, training=False):
+        if not training:
+            return features
+        drops = keras.random.uniform((), seed=self.seeds) < DROP_RATE
+        attention = tf.reduce_mean(features, axis=-1, keepdims=True)  # [B, h, w, 1]
+        mask = tf.where(drops, drop_mask(attention), tf.sigmoid(attention))
+        return features * tf.cast(mask, features.dtype)
+
+
+def drop_mask(attention: tf.Tensor) -> tf.Tensor:
+    """Return 0 where attention [B, h, w, 1] exceeds the threshold, and 1 elsewhere."""
+    highest = tf.reduce_max(attention, axis=(1, 2), keepdims=True)
+    return tf.cast(attention <= THRESHOLD * highest, attention.dtype)
+
+
+class AttentionTraining(ClassifierTraining):
+    """The trunk has dropout layers behind the last map of each of its three last resolutions."""
+
+    def __init__(self, classifier, *args, **kwargs):
+        super().__init__(classifier, *args, **kwargs)
+        places = last_maps(classifier.trunk, NUM_LAYERS)
+        self.dropout = [AttentionDropout(self.seeds, name=f"adl_{name}") for name in places]
+        self.trunk = self.inserted(dict(zip(places, self.dropout, strict=True)))
+
+    def outputs(self, normalized, training):
+        features = self.trunk(normalized, training=training)
+        return {"logits": self.classifier.head(features, training=training)}
+
+
+def last_maps(trunk: keras.Model, count: int) -> list[str]:
+    """Return the names of the last layers at each of a trunk's last `count` resolutions."""
+    last = {}
+    for layer in trunk.layers[1:]:
+        if len(layer.output.shape) == 4:
+            last[layer.output.shape[1]] = layer.name  # a later one at this size replaces it
+    return [last[size] for size in sorted(last)[:count]]
+
+
+class ADL(CAM):
+    """CAM of a classifier whose strongest features were dropped at random.
+
+    In three out of four steps the positions whose attention exceeds 0.8 of the image's highest are
+    set to zero, so that others must speak as well; in the fourth the map is multiplied by the
+    sigmoid of its attention, which keeps accuracy up. Both as in the paper. Where the layers stand
+    is what the paper's VGG has (pool3, pool4, conv5_3), for any trunk: the last map of each of the
+    three coarsest resolutions.
+    """
+
+    name = "adl"
+    title = "ADL"
+    training = AttentionTraining

@@ -1,0 +1,206 @@
+"""How methods train their classifiers: what they do to images, features and labels, by hand."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from gc_net import methods
+from gc_net.classifier import Classifier
+from gc_net.losses import ClassLoss
+from gc_net.methods import adl, cutmix, has
+from gc_net.methods.base import Forward
+from gc_net.saving import load_model, save_model
+
+TRAINING = [name for name in methods.METHODS if methods.get(name).trains]
+
+
+def tiny(head="native", size=32, num_classes=3):
+    keras.utils.set_random_seed(1)
+    return Classifier("tiny", num_classes, size, head, weights=None)
+
+
+def trained(name, **options):
+    method = methods.get(name)
+    model = method.trained(tiny(method.head, **options), seed=5)
+    model.compile(optimizer=keras.optimizers.SGD(0.05), loss=ClassLoss(), jit_compile=False)
+    return model
+
+
+def batch(count=6, size=32):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (count, size, size, 3)).astype(np.uint8)
+    return images, rng.integers(0, 3, count).astype(np.int32)
+
+
+@pytest.mark.parametrize("name", TRAINING)
+class TestEach:
+    def test_trains_a_classifier_that_is_saved_and_loaded_as_one(self, name, tmp_path):
+        model = trained(name)
+        images, labels = batch()
+        before = model.classifier.get_weights()
+        history = model.fit(images, labels, epochs=2, batch_size=3, verbose=0).history
+        assert np.isfinite(history["loss"]).all() and 0 <= history["accuracy"][0] <= 1
+        changed = zip(before, model.classifier.get_weights(), strict=True)
+        assert any((old != new).any() for old, new in changed)
+        save_model(tmp_path, model.classifier, ("a", "b", "c"))
+        loaded = load_model(tmp_path).model
+        np.testing.assert_allclose(loaded(images), model.classifier(images), atol=1e-5)
+
+    def test_images_are_seen_as_they_are_outside_of_training(self, name):
+        model = trained(name)
+        images, _ = batch()
+        outputs = model(images)
+        logits = outputs["logits"] if isinstance(outputs, dict) else outputs
+        np.testing.assert_allclose(logits, model.classifier(images), atol=1e-5)
+
+    def test_draws_the_same_with_the_same_seed_and_goes_on_from_its_variables(self, name):
+        images, labels = batch()
+
+        def losses(model, count):
+            return [float(model.train_on_batch(images, labels)[0]) for _ in range(count)]
+
+        model = trained(name)
+        first = losses(model, 2)
+        state = [np.array(variable) for variable in model.variables]
+        rest = losses(model, 2)
+        again = trained(name)
+        assert losses(again, 2) == pytest.approx(first, rel=1e-5)
+        for variable, value in zip(again.variables, state, strict=True):
+            variable.assign(value)
+        assert losses(again, 2) == pytest.approx(rest, rel=1e-4)
+
+    def test_localizes_by_maps_of_the_trained_classifier(self, name):
+        method, model = methods.get(name), trained(name)
+        method.fit(model.classifier, lambda: [])
+        images, labels = batch()
+        normalized = model.classifier.normalize(images)
+        features = model.classifier.trunk(normalized)
+        maps = method.localize(Forward(normalized, features, features, labels, images))
+        assert maps.shape[0] == 6 and len(maps.shape) == 3 and np.isfinite(maps).all()
+
+
+def test_methods_without_a_training_of_their_own_take_the_plain_one():
+    assert not methods.get("cam").trains
+    plain = methods.get("cam").trained(tiny())
+    assert type(plain).__name__ == "MaskedClassifier"
+
+
+class TestHaS:
+    @pytest.mark.parametrize(("number", "cells"), list(enumerate(has.GRIDS)))
+    def test_whole_cells_of_a_grid_are_hidden(self, number, cells, monkeypatch):
+        monkeypatch.setattr(keras.random, "randint", lambda shape, *a, **k: tf.fill(shape, number))
+        size = 140  # a multiple of all grids
+        shown = trained("has").draw(tf.constant(40), size).numpy()[..., 0]
+        side = size // cells
+        blocks = shown.reshape(40, cells, side, cells, side)
+        assert (blocks == blocks[:, :, :1, :, :1]).all()
+        assert set(np.unique(shown)) == {0.0, 1.0}
+        assert 1 - blocks[:, :, 0, :, 0].mean() == pytest.approx(has.HIDDEN, abs=0.06)
+        assert (blocks[0] != blocks[1]).any()
+
+    def test_one_image_in_five_is_shown_whole(self):
+        shown = trained("has").draw(tf.constant(500), 28).numpy()
+        assert np.mean(shown.all(axis=(1, 2, 3))) == pytest.approx(0.2, abs=0.06)
+
+    def test_hidden_pixels_have_the_mean_colour(self):
+        model = trained("has", size=28)
+        images = np.random.default_rng(0).integers(0, 256, (50, 28, 28, 3))
+        normalized = model.classifier.normalize(images)
+        seen = model.augment(normalized)[0].numpy()
+        hidden = (seen == 0).all(axis=-1)
+        assert 0.2 < hidden.mean() < 0.6
+        np.testing.assert_array_equal(seen[~hidden], normalized.numpy()[~hidden])
+        # What a zero stands for, see `Backbone.normalizer`.
+        mean = np.full((1, 28, 28, 3), 127.0)
+        np.testing.assert_allclose(model.classifier.normalize(mean), 0.0, atol=1e-6)
+
+
+class TestCutMix:
+    def test_the_rectangle_and_its_share_by_hand(self):
+        outside, share = cutmix.cut_out(tf.constant(0.75), tf.constant(0.5), tf.constant(0.5), 8)
+        expected = np.ones((8, 8))
+        expected[2:6, 2:6] = 0  # a quarter of the pixels
+        np.testing.assert_array_equal(outside, expected)
+        assert share == 0.75
+
+    def test_what_the_border_cuts_off_is_not_counted(self):
+        outside, share = cutmix.cut_out(tf.constant(0.75), tf.constant(0.0), tf.constant(0.5), 8)
+        expected = np.ones((8, 8))
+        expected[2:6, :2] = 0
+        np.testing.assert_array_equal(outside, expected)
+        assert share == 1 - 8 / 64
+
+    def test_the_rectangle_is_the_partners(self):
+        model = trained("cutmix")
+        own = tf.reshape(tf.range(1.0, 9.0), (8, 1, 1, 1)) * tf.ones((1, 32, 32, 3))
+        mixed, noted = model.augment(own)
+        partners = noted["partners"].numpy() + 1
+        assert sorted(partners) == list(range(1, 9))
+        for row, image in enumerate(mixed.numpy()):
+            assert set(np.unique(image)) <= {row + 1, partners[row]}
+            if partners[row] != row + 1:
+                assert (image == row + 1).mean() == pytest.approx(float(noted["share"]))
+
+    def test_labels_count_by_their_share(self):
+        model = trained("cutmix")
+        logits = np.float32([[1, 2, 3], [3, 0, 0]])
+        outputs = {
+            "logits": tf.constant(logits),
+            "partners": tf.constant([1, 0]),
+            "share": tf.constant(0.7),
+        }
+        log = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        expected = [-0.7 * log[0, 2] - 0.3 * log[0, 0], -0.7 * log[1, 0] - 0.3 * log[1, 2]]
+        found = model.class_loss(tf.constant([2, 0]), outputs)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+class TestADL:
+    features = np.float32([[[1.0, 3.0], [5.0, 7.0]], [[8.0, 8.0], [9.0, 11.0]]])[None]
+    attention = np.float32([[2.0, 6.0], [8.0, 10.0]])[None, :, :, None]
+
+    def test_the_strongest_positions_are_dropped(self, monkeypatch):
+        monkeypatch.setattr(adl, "DROP_RATE", 1.0)
+        layer = adl.AttentionDropout(keras.random.SeedGenerator(0))
+        # 8 is 0.8 of the highest, 10, and does not exceed it.
+        kept = np.float32([[1, 1], [1, 0]])[None, :, :, None]
+        np.testing.assert_array_equal(adl.drop_mask(self.attention), kept)
+        found = layer(self.features, training=True)
+        np.testing.assert_allclose(found, self.features * kept, rtol=1e-6)
+
+    def test_or_else_the_map_is_weighed_by_its_importance(self, monkeypatch):
+        monkeypatch.setattr(adl, "DROP_RATE", 0.0)
+        layer = adl.AttentionDropout(keras.random.SeedGenerator(0))
+        importance = 1 / (1 + np.exp(-self.attention))
+        found = layer(self.features, training=True)
+        np.testing.assert_allclose(found, self.features * importance, rtol=1e-5)
+
+    def test_three_steps_in_four_drop(self):
+        layer = adl.AttentionDropout(keras.random.SeedGenerator(3))
+        drops = [float(layer(self.features, training=True)[0, 1, 1, 0]) == 0 for _ in range(300)]
+        assert np.mean(drops) == pytest.approx(0.75, abs=0.08)
+
+    def test_each_image_has_its_own_highest_attention(self):
+        both = np.concatenate([self.attention, 10 * self.attention])
+        np.testing.assert_array_equal(adl.drop_mask(both)[0], adl.drop_mask(both)[1])
+
+    def test_layers_stand_behind_the_last_map_of_each_resolution(self):
+        model = trained("adl")
+        assert adl.last_maps(model.classifier.trunk, 2) == ["relu3", "relu2"]
+        names = [layer.name for layer in model.trunk.layers]
+        assert names[names.index("relu2") + 1] == "adl_relu2"
+
+    def test_the_network_keeps_its_weights_and_gets_no_others(self):
+        model = trained("adl")
+        own = {id(variable) for variable in model.classifier.trainable_variables}
+        assert {id(variable) for variable in model.trainable_variables} == own
+        assert len(model.trainable_variables) == len(own)
+
+
+def test_gmp_takes_the_maximum_over_positions():
+    head = tiny("max").head
+    features = np.random.default_rng(0).normal(size=(2, 4, 4, 32)).astype(np.float32)
+    kernel, bias = (np.array(value) for value in head.get_layer("outputs").weights)
+    expected = features.max(axis=(1, 2)) @ kernel + bias
+    np.testing.assert_allclose(head(features), expected, rtol=1e-4, atol=1e-5)
