@@ -1,12 +1,9 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-from keras import ops
 
 from gc_net.datasets.folder import BOX_FILES, BOX_FOLDERS, Folder
-from gc_net.shapes.base import Shape
 from tools.__main__ import NAMES
 
 README = Path(__file__).parent.parent / "README.md"
@@ -35,19 +32,6 @@ def test_every_command_that_is_written_exists(path):
     text = path.read_text("utf-8").replace("\\\n", " ")
     tools = set(re.findall(r"(?:gc-net|python -m tools\.) ?([a-z_]\w*)", text))
     assert tools <= {*NAMES}
-
-
-def test_the_shape_that_is_given_as_an_example_is_found_again_in_its_masks():
-    text = (README.parent / "CONTRIBUTING.md").read_text("utf-8")
-    names = {"Shape": Shape, "np": np, "ops": ops}
-    exec(re.search(r"## A shape\n.*?```python\n(.*?)```", text, re.S)[1], names)
-    shape = names["Diamond"]()
-    coefficients = np.array([[0.5, 0.45, 0.6, 0.3, 0.4]], "float32")
-    mask = np.asarray(shape.masks(coefficients, 200, 200))[0, ..., 0] > 0.5
-    np.testing.assert_allclose(shape.fit(mask), coefficients[0], atol=0.01)
-    rows, columns = np.nonzero(mask)
-    box = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
-    np.testing.assert_allclose(200 * np.asarray(shape.boxes(coefficients))[0], box, atol=1.5)
 
 
 def box_section():

@@ -1,0 +1,113 @@
+"""What CONTRIBUTING.md shows works as it is printed, and is found without another edit."""
+
+import contextlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gc_net import Classifier
+from gc_net.backbones import BACKBONES
+from gc_net.data.pipeline import training_batches
+from gc_net.datasets import DATASETS
+from gc_net.methods import METHODS
+from gc_net.methods.base import Forward
+from gc_net.prediction.formats import FORMATS
+from gc_net.registry import Registry
+from gc_net.shapes import SHAPES
+from tests.prediction.models import CLASS_NAMES
+from tests.prediction.test_formats import RESULTS
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+EXAMPLES = {
+    section.partition("\n")[0]: code[1]
+    for section in TEXT.split("\n## ")
+    if (code := re.search(r"```python\n(.*?)```", section, re.S))
+}
+
+
+@pytest.fixture
+def example(monkeypatch):
+    """A function that runs an example, whose registration ends with the test."""
+    with contextlib.ExitStack() as registrations:
+        register = Registry.register
+
+        def register_for_a_while(registry, name, target):
+            registrations.enter_context(register(registry, name, target))
+
+        monkeypatch.setattr(Registry, "register", register_for_a_while)
+        yield lambda title: exec(EXAMPLES[title], {})
+
+
+# The tool whose help shows the name, for each kind.
+TOOLS = {
+    "A shape": ("train", "detector_shape"),
+    "A backbone": ("train", "backbone"),
+    "A dataset": ("train", "dataset"),
+    "A method to compare with": ("evaluate", "methods"),
+    "A label format": ("predict", "format"),
+}
+
+
+def test_every_example_is_tested():
+    assert EXAMPLES.keys() == TOOLS.keys()
+    assert all(len(code.splitlines()) <= 27 for code in EXAMPLES.values())
+
+
+@pytest.mark.parametrize("tool", sorted({tool for tool, _ in TOOLS.values()}))
+def test_what_is_registered_is_in_the_help_of_its_tool(tool):
+    examples = {title: flag for title, (name, flag) in TOOLS.items() if name == tool}
+    code = "\n".join(EXAMPLES[title] for title in examples)
+    code += f"\nfrom tools import program, {tool}\nprint(program.help_text({tool}.main))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for title, flag in examples.items():
+        name = re.search(r'\.register\("(\w+)"', EXAMPLES[title])[1]
+        assert re.search(rf"^  --{flag}\b(?:(?!\n  --)[\s\S])*\b{name}\b", done.stdout, re.M), title
+
+
+def test_the_shape_is_found_again_in_its_masks(example):
+    example("A shape")
+    shape = SHAPES.get("diamond")()
+    coefficients = np.array([[0.5, 0.45, 0.6, 0.3, 0.4]], "float32")
+    mask = np.asarray(shape.masks(coefficients, 200, 200))[0, ..., 0] > 0.5
+    np.testing.assert_allclose(shape.fit(mask), coefficients[0], atol=0.01)
+    rows, columns = np.nonzero(mask)
+    box = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+    np.testing.assert_allclose(200 * np.asarray(shape.boxes(coefficients))[0], box, atol=1.5)
+
+
+def test_the_backbone_carries_a_classifier(example):
+    example("A backbone")
+    classifier = Classifier("wide", num_classes=3, image_size=32, weights=None)
+    assert classifier(np.zeros([2, 32, 32, 3], "float32")).shape == (2, 3)
+    backbone = BACKBONES.get("wide")()
+    assert backbone.trunk(32).get_layer(backbone.descriptor_layer).output.shape == (None, 4, 4, 64)
+
+
+def test_the_dataset_feeds_a_training(example):
+    example("A dataset")
+    split = DATASETS.get("greys")().split("train")
+    images, labels = next(iter(training_batches(split, image_size=32, batch_size=8)))
+    bright = images.numpy().mean(axis=(1, 2, 3)) > 130
+    assert (labels.numpy() == bright).all()
+
+
+def test_the_method_has_a_map_that_is_high_where_the_image_is_bright(example):
+    example("A method to compare with")
+    images = np.zeros([2, 4, 4, 3], "float32")
+    images[:, 1, 2] = 1.0
+    maps = METHODS.get("brightness")().maps(Forward(images, None, None, None))
+    np.testing.assert_array_equal(maps, images[..., 0])
+
+
+def test_the_label_format_is_written(example, tmp_path):
+    example("A label format")
+    path = Path(FORMATS.get("words")().write(tmp_path, RESULTS.items(), CLASS_NAMES))
+    for file, prediction in RESULTS.items():
+        assert (path / file).with_suffix(".txt").read_text().startswith(prediction.class_name)
