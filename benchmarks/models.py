@@ -11,7 +11,7 @@ def untrained_model(backbone, image_size, num_classes=200):
     shape = shapes.get("rotated_ellipse")
     parts = {"backbone": backbone, "image_size": image_size, "weights": None}
     return gc_net.GCNet(
-        gc_net.Detector(num_coefficients=shape.num_coefficients, **parts),
+        gc_net.Detector(shape=shape, **parts),
         ModelGenerator(shape, image_size),
         gc_net.Classifier(num_classes=num_classes, **parts),
     )

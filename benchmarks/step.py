@@ -102,7 +102,7 @@ def step_and_parts(model, images, labels):
         sharpness = model.generator.sharpness.value
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch([raw, sharpness])
-            coefficients = model.shape.decode(raw)
+            coefficients = model.detector.parametrization.decode(raw, model.shape)
             _, objects, backgrounds = model.mask(images, coefficients)
             both = ops.concatenate([objects, backgrounds], axis=0)
         with tf.GradientTape(watch_accessed_variables=False) as loss_tape:
@@ -119,7 +119,7 @@ def step_and_parts(model, images, labels):
 
     @tf.function
     def logs():
-        coefficients = model.shape.decode(raw)
+        coefficients = model.detector.parametrization.decode(raw, model.shape)
         outputs = _outputs(model, coefficients, logits)
         terms = dict.fromkeys(("area", "object", "background"), tf.zeros([]))
         return model._update_logs(labels, outputs, terms)

@@ -1,38 +1,72 @@
 """The detector: the one network that is trained to localize."""
 
+from typing import Any
+
 import keras
 
+from gc_net import parametrizations, shapes
+from gc_net.backbones.base import Backbone
 from gc_net.backbones.network import Network
+from gc_net.parametrizations.base import Parametrization
+from gc_net.shapes.base import Shape
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class Detector(Network):
-    """Image to raw coefficients; a shape's `decode` maps them into range.
+    """Images to the coefficients of a shape, [B, n].
 
     Args:
         backbone: Name of a backbone.
-        num_coefficients: Number of a shape's coefficients, 4 or 5.
+        shape: Name of the shape that it places, or a `Shape`.
         image_size: Side of the square images; the backbone's own where it is None.
         head: `"native"` as in the paper, or `"position"`, which keeps the feature map's positions.
+        parametrization: How the network's raw outputs become coefficients, see
+            `gc_net.parametrizations`; `"sigmoid"` is the paper's.
         weights: `"imagenet"`, a file path, or `None`.
 
     Example:
-        detector = Detector("efficientnet_lite0", image_size=128)
-        logits = detector(images)  # [B, 5]
+        detector = Detector("efficientnet_lite0", "rotated_ellipse", image_size=128)
+        coefficients = detector(images)  # [B, 5]
     """
 
     def __init__(
         self,
-        backbone="efficientnet_lite0",
-        num_coefficients=5,
-        image_size=None,
-        head="native",
-        weights="imagenet",
-        name="detector",
-        **kwargs,
+        backbone: str | Backbone = "efficientnet_lite0",
+        shape: str | Shape = "rotated_rectangle",
+        image_size: int | None = None,
+        head: str = "native",
+        parametrization: str | Parametrization = "seamless",
+        weights: str | None = "imagenet",
+        name: str = "detector",
+        **kwargs: Any,
     ):
-        super().__init__(backbone, num_coefficients, image_size, head, weights, name, **kwargs)
-        self.num_coefficients = num_coefficients
+        shape, parametrization = shapes.get(shape), parametrizations.get(parametrization)
+        num_outputs = parametrization.num_outputs(shape)
+        super().__init__(backbone, num_outputs, image_size, head, weights, name, **kwargs)
+        self.shape = shape
+        self.parametrization = parametrization
 
-    def get_config(self):
-        return {**super().get_config(), "num_coefficients": self.num_coefficients}
+    def raw(self, images: Any, training: bool = False) -> Any:
+        """Return the network's raw outputs, [B, m]."""
+        return super().call(images, training=training)
+
+    def call(self, images: Any, training: bool = False) -> Any:
+        return self.parametrization.decode(self.raw(images, training=training), self.shape)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            **super().get_config(),
+            "shape": self.shape.name,
+            "parametrization": self.parametrization.name,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "Detector":
+        config = dict(config)
+        num_coefficients = config.pop("num_coefficients", None)
+        if num_coefficients is not None:
+            # A file from before detectors knew their shape and had a parametrization.
+            upright = num_coefficients == shapes.get("rectangle").num_coefficients
+            config.setdefault("shape", "rectangle" if upright else "rotated_rectangle")
+            config.setdefault("parametrization", "sigmoid")
+        return cls(**config)

@@ -1,42 +1,52 @@
 """GC-Net: detector, generator and classifier as one model with its own train step."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
-from gc_net import presets
+from gc_net.classifier import Classifier
 from gc_net.data import transforms
 from gc_net.data.crops import check_look
-from gc_net.losses import AreaLoss, BackgroundLoss, ObjectLoss
+from gc_net.detector import Detector
+from gc_net.losses import LOSS_TERMS
+from gc_net.masking import inside_and_outside
 
 FROZEN_MODES = ("inference", "training")
+DEFAULT_TERMS = ("area", "object", "background")
+MASKED = ("object", "background")  # the images that the classifier sees
+_ALWAYS = ("coefficients", "area")
+_OF_MASKS = ("masks", *MASKED)
+OUTPUTS = (*_ALWAYS, *_OF_MASKS)
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class GCNet(keras.Model):
     """A detector trained by what a frozen classifier makes of the images it masks.
 
-    Called on images it localizes and classifies them; `fit` on images and labels trains the
-    detector (and the model generator's ε) alone.
+    `fit` on images and labels trains the detector (and the model generator's ε) alone. The parts
+    that are given keep their `trainable`.
 
     Args:
         detector: A `Detector`.
-        generator: A `ModelGenerator` or `LearnedGenerator`; it brings the shape.
+        generator: A `ModelGenerator` or `LearnedGenerator`, of the detector's shape.
         classifier: A trained `Classifier`.
-        alpha, beta, gamma: Weights of the area, object and background losses.
+        loss_weights: Weights of the terms of the loss by name, see `gc_net.losses.LOSS_TERMS`. A
+            term of weight zero is only logged, and only where that costs no pass of a network. If
+            None, `area`, `object` and `background` have a weight of one; `gc_net.presets` has the
+            paper's.
         frozen_mode: `"inference"` runs the frozen networks as at inference; `"training"` with
             dropout and batch statistics, as the authors' code does.
-        look: Side of the region of the second look, as a multiple of the longer side of the shape's
-            box; 0 for none. It matters to prediction and evaluation, which have the original
-            images, see `gc_net.data.crops`; not to training, nor to a call on squashed images.
-        namer: A `Classifier` for the second look, of an image size of its own; if None, the
-            classifier looks twice.
+        look, namer: See `gc_net.data.crops`.
 
     Example:
         model = GCNet(
-            Detector(image_size=128),
+            Detector(shape="rotated_ellipse", image_size=128),
             ModelGenerator("rotated_ellipse", image_size=128),
             Classifier(num_classes=10, image_size=128),
+            loss_weights={"area": 1.0, "object": 2.5, "background": 1.0},
         )
         model.compile(optimizer=gc_net.optimizers.Adam(1e-4))
         model.fit(images, labels)
@@ -45,17 +55,15 @@ class GCNet(keras.Model):
 
     def __init__(
         self,
-        detector,
-        generator,
-        classifier,
-        alpha=1.0,
-        beta=1.0,
-        gamma=1.0,
-        frozen_mode="inference",
-        look=0.0,
-        namer=None,
-        name="gc_net",
-        **kwargs,
+        detector: Detector,
+        generator: Any,
+        classifier: Classifier,
+        loss_weights: Mapping[str, float] | None = None,
+        frozen_mode: str = "inference",
+        look: float = 0.0,
+        namer: Classifier | None = None,
+        name: str = "gc_net",
+        **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
         _check_parts(detector, generator, classifier, namer, frozen_mode)
@@ -63,26 +71,15 @@ class GCNet(keras.Model):
         self.generator = generator
         self.classifier = classifier
         self.shape = generator.shape
-        self.alpha = float(alpha)
-        self.beta = float(beta)
-        self.gamma = float(gamma)
+        if loss_weights is None:
+            loss_weights = dict.fromkeys(DEFAULT_TERMS, 1.0)
+        self.loss_weights = {term: float(weight) for term, weight in loss_weights.items()}
         self.frozen_mode = frozen_mode
         self.look = check_look(look)
         self.namer = namer
-        # A layer that is not trainable normalizes with its stored statistics whatever the mode,
-        # so in training mode the frozen networks are only left out of `trainable_weights`.
-        frozen = frozen_mode == "inference"
-        classifier.trainable = not frozen
-        generator.trainable = generator.learns_with_detector or not frozen
-        if namer is not None:
-            namer.trainable = False
-        self._losses_by_term = {
-            "area": AreaLoss(),
-            "object": ObjectLoss(),
-            "background": BackgroundLoss(),
-        }
-        watched = ["loss", *(f"{term}_loss" for term in self._losses_by_term)]
-        watched += ["object_accuracy", "background_accuracy"]
+        self._terms, self._needed = _make_terms(self.loss_weights)
+        watched = ["loss", *(f"{term}_loss" for term in self._terms)]
+        watched += [f"{name}_accuracy" for name in MASKED if name in self._needed]
         if generator.learns_with_detector:
             watched.append("epsilon")
         for statistic in ("mean", "spread"):
@@ -90,29 +87,15 @@ class GCNet(keras.Model):
         self._trackers = [keras.metrics.Mean(name=name) for name in watched]
         self.built = True
 
-    @classmethod
-    def from_preset(cls, preset, detector, generator, classifier, **kwargs):
-        """Compose with the settings of a preset, see `gc_net.presets`."""
-        preset = presets.get(preset)
-        alpha, beta, gamma = preset.weights_for(generator, classifier.num_classes)
-        settings = {
-            "alpha": alpha,
-            "beta": beta,
-            "gamma": gamma,
-            "frozen_mode": preset.frozen_mode,
-            **kwargs,
-        }
-        return cls(detector, generator, classifier, **settings)
-
     @property
-    def trainable_weights(self):
+    def trainable_weights(self) -> list:
         weights = list(self.detector.trainable_weights)
-        if self.generator.learns_with_detector:
+        if self.generator.learns_with_detector and self._needed.intersection(_OF_MASKS):
             weights += self.generator.trainable_weights
         return weights
 
     @property
-    def trainable_variables(self):
+    def trainable_variables(self) -> list:
         return self.trainable_weights
 
     @property
@@ -121,15 +104,37 @@ class GCNet(keras.Model):
         return self.namer or self.classifier
 
     @property
-    def metrics(self):
+    def metrics(self) -> list:
         return self._trackers
 
-    def compile(self, optimizer="adam", jit_compile=False, **kwargs):
-        """Configure training; the losses and their weights are the model's own."""
-        # XLA's convolutions are slower than oneDNN's on a CPU.
-        super().compile(optimizer=optimizer, jit_compile=jit_compile, **kwargs)
+    def compile(
+        self,
+        optimizer: Any = "adam",
+        *,
+        jit_compile: bool = False,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        auto_scale_loss: bool = True,
+        **unknown: Any,
+    ) -> None:
+        """Configure training. The loss and the metrics are the model's own."""
+        if unknown:
+            raise TypeError(
+                f"`GCNet.compile` takes no {', '.join(unknown)}. The loss is the sum of the terms "
+                "in `GCNet(..., loss_weights={...})`, see `gc_net.losses.LOSS_TERMS`, and the "
+                "metrics are the model's own. Give `optimizer`, `jit_compile`, `run_eagerly`, "
+                "`steps_per_execution` or `auto_scale_loss`."
+            )
+        super().compile(
+            optimizer=optimizer,
+            # XLA's convolutions are slower than oneDNN's on a CPU.
+            jit_compile=jit_compile,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
+            auto_scale_loss=auto_scale_loss,
+        )
 
-    def get_compile_config(self):
+    def get_compile_config(self) -> dict[str, Any] | None:
         if not self.compiled:
             return None
         return {
@@ -137,20 +142,20 @@ class GCNet(keras.Model):
             "jit_compile": self.jit_compile,
         }
 
-    def compile_from_config(self, config):
+    def compile_from_config(self, config: dict[str, Any]) -> None:
         config = keras.saving.deserialize_keras_object(config)
         self.compile(**config)
         if self.optimizer is not None:
             self.optimizer.build(self.trainable_variables)
 
-    def call(self, images, training=False):
+    def call(self, images: Any, training: bool = False) -> dict[str, Any]:
         """Localize and classify.
 
         Returns:
             Dict of `coefficients` [B, n], `boxes` [B, 4] relative xyxy, and `class_logits` [B, C]
             of the image as it is, not masked.
         """
-        coefficients = self.shape.decode(self.detector(images, training=training))
+        coefficients = self.detector(images, training=training)
         return {
             "coefficients": coefficients,
             "boxes": self.shape.boxes(coefficients),
@@ -170,7 +175,7 @@ class GCNet(keras.Model):
         """
         size, resize_size = self.detector.image_size, images.shape[1]
         windows = transforms.central(images, size)
-        in_windows = self.shape.decode(self.detector(windows, training=False))
+        in_windows = self.detector(windows, training=False)
         window = transforms.center_window(resize_size, size)
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, size)
         return coefficients, windows, in_windows
@@ -193,46 +198,43 @@ class GCNet(keras.Model):
             self.detector,
             self.generator,
             classifier,
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.gamma,
+            self.loss_weights,
             frozen_mode=self.frozen_mode,
             look=look,
             namer=namer,
         )
 
-    def mask(self, images, coefficients, training=False):
+    def mask(self, images: Any, coefficients: Any, training: bool = False) -> tuple[Any, Any, Any]:
         """Return masks [B, H, W, 1] and the normalized object and background images."""
         masks = self.generator(coefficients, training=training)
-        normalized = self.classifier.normalize(images)
-        masks = ops.cast(masks, normalized.dtype)
-        objects = normalized * masks
-        return masks, objects, normalized - objects  # I·M and I·(1 − M)
+        return masks, *inside_and_outside(self.classifier.normalize(images), masks)
 
-    def supervise(self, images, training=False):
-        """Run the training graph.
+    def supervise(self, images: Any, training: bool = False) -> dict[str, Any]:
+        """Run the training graph, as far as the terms of the loss need it.
 
         Returns:
-            Dict of `coefficients` [B, n], `area` [B], and the classifier's logits for the
-            `object` and the `background` images [B, C].
+            Dict of `coefficients` [B, n] and `area` [B]; where a term needs them, `masks`
+            [B, H, W, 1], and the classifier's logits [B, C] for the `object` and the `background`
+            images.
         """
-        coefficients = self.shape.decode(self.detector(images, training=training))
+        coefficients = self.detector(images, training=training)
+        outputs = {"coefficients": coefficients, "area": self.shape.area(coefficients)}
+        shown = [name for name in MASKED if name in self._needed]
+        if not self._needed.intersection(_OF_MASKS):
+            return outputs
         as_training = training and self.frozen_mode == "training"
-        _, objects, backgrounds = self.mask(images, coefficients, training=as_training)
+        outputs["masks"], *masked = self.mask(images, coefficients, training=as_training)
+        masked = [image for name, image in zip(MASKED, masked, strict=True) if name in shown]
         if as_training:
             # Each with its own batch statistics, as in the authors' two passes.
-            object_logits = self.classifier.from_normalized(objects, training=True)
-            background_logits = self.classifier.from_normalized(backgrounds, training=True)
+            logits = [self.classifier.from_normalized(image, training=True) for image in masked]
+        elif shown:
+            together = ops.concatenate(masked, axis=0)  # [2B, H, W, 3]
+            logits = self.classifier.from_normalized(together, training=False)
+            logits = ops.split(logits, len(shown), axis=0)
         else:
-            both = ops.concatenate([objects, backgrounds], axis=0)  # [2B, H, W, 3]
-            logits = self.classifier.from_normalized(both, training=False)
-            object_logits, background_logits = ops.split(logits, 2, axis=0)
-        return {
-            "coefficients": coefficients,
-            "area": self.shape.area(coefficients),
-            "object": object_logits,
-            "background": background_logits,
-        }
+            logits = []
+        return {**outputs, **dict(zip(shown, logits, strict=True))}
 
     def train_step(self, data):
         images, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -253,19 +255,15 @@ class GCNet(keras.Model):
         return self._update_logs(labels, outputs, self._loss_terms(labels, outputs, sample_weight))
 
     def _loss_terms(self, labels, outputs, sample_weight=None):
-        """Return the three losses, not yet weighted; Keras has divided them by the replicas."""
+        """Return the terms, not yet weighted; Keras has divided them by the replicas."""
         return {
-            term: loss(labels, outputs[term], sample_weight=sample_weight)
-            for term, loss in self._losses_by_term.items()
+            name: term(labels, {need: outputs[need] for need in term.needs}, sample_weight)
+            for name, term in self._terms.items()
         }
 
     def _total(self, terms):
-        """Return L = α·L_a + β·L_o + γ·L_b. Eq. (loss)."""
-        return (
-            self.alpha * terms["area"]
-            + self.beta * terms["object"]
-            + self.gamma * terms["background"]
-        )
+        """Return the weighted sum, e.g. L = α·L_a + β·L_o + γ·L_b. Eq. (loss)."""
+        return sum(self.loss_weights[name] * value for name, value in terms.items())
 
     def _update_logs(self, labels, outputs, terms):
         """Return the running means of the losses and of what shows how training goes."""
@@ -274,9 +272,9 @@ class GCNet(keras.Model):
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
         values = {f"{term}_loss": value * replicas for term, value in terms.items()}
         values["loss"] = self._total(terms) * replicas
-        for term in ("object", "background"):
-            predicted = ops.cast(ops.argmax(outputs[term], axis=-1), "int32")
-            values[f"{term}_accuracy"] = ops.mean(ops.cast(predicted == labels, "float32"))
+        for name in self._needed.intersection(MASKED):
+            predicted = ops.cast(ops.argmax(outputs[name], axis=-1), "int32")
+            values[f"{name}_accuracy"] = ops.mean(ops.cast(predicted == labels, "float32"))
         if self.generator.learns_with_detector:
             values["epsilon"] = self.generator.epsilon
         for index, name in enumerate(self.shape.coefficient_names):
@@ -292,9 +290,7 @@ class GCNet(keras.Model):
             "detector": serialize(self.detector),
             "generator": serialize(self.generator),
             "classifier": serialize(self.classifier),
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "gamma": self.gamma,
+            "loss_weights": self.loss_weights,
             "frozen_mode": self.frozen_mode,
             "look": self.look,
             "namer": self.namer and serialize(self.namer),
@@ -304,6 +300,12 @@ class GCNet(keras.Model):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
+        if "loss_weights" not in config:
+            # A file from before weights had names.
+            weights = (config.pop(name) for name in ("alpha", "beta", "gamma"))
+            config["loss_weights"] = dict(zip(DEFAULT_TERMS, weights, strict=True))
+            # Nor did detectors know their shape.
+            config["detector"]["config"]["shape"] = config["generator"]["config"]["shape"]
         for part in ("detector", "generator", "classifier", "namer"):
             # Files from before there were namers have none.
             if config.get(part) is None:
@@ -315,11 +317,10 @@ class GCNet(keras.Model):
 def _check_parts(detector, generator, classifier, namer, frozen_mode):
     """Raise where the parts do not fit together."""
     shape = generator.shape
-    if detector.num_coefficients != shape.num_coefficients:
+    if detector.shape.name != shape.name:
         raise ValueError(
-            f"The shape {shape.name!r} has {shape.num_coefficients} coefficients "
-            f"{shape.coefficient_names}, the detector {detector.num_coefficients} outputs. "
-            f"Build it with `num_coefficients={shape.num_coefficients}`."
+            f"The detector places a {detector.shape.name}, the generator draws a {shape.name}. "
+            "Build both with the same `shape`."
         )
     sizes = {
         "detector": (detector.image_size,) * 2,
@@ -335,3 +336,23 @@ def _check_parts(detector, generator, classifier, namer, frozen_mode):
         )
     if frozen_mode not in FROZEN_MODES:
         raise ValueError(f"`frozen_mode` must be one of {FROZEN_MODES}. Received: {frozen_mode!r}")
+
+
+def _make_terms(loss_weights):
+    """Return the loss terms to compute by name, and the names of the outputs that they need."""
+    terms = {name: LOSS_TERMS.get(name)() for name in loss_weights}
+    used = {name: term for name, term in terms.items() if loss_weights[name]}
+    if not used:
+        raise ValueError(
+            "`loss_weights` must have a weight that is not zero: nothing would be learned. "
+            f"Received: loss_weights={loss_weights}"
+        )
+    needed = {*_ALWAYS, *(output for term in used.values() for output in term.needs)}
+    unknown = needed.difference(OUTPUTS)
+    if unknown:
+        raise ValueError(
+            f"The terms {', '.join(used)} of the loss need {', '.join(sorted(unknown))}, which "
+            f"`GCNet.supervise` does not return. It returns {', '.join(OUTPUTS)}."
+        )
+    logged = {name: term for name, term in terms.items() if needed.issuperset(term.needs)}
+    return logged, frozenset(needed)

@@ -13,7 +13,8 @@
 `scaled` is as `paper`, but with α = 2.5 · ln C / ln 200 for C classes and β = γ = 1: the object and
 background losses are measured in nats, of which there are ln C. With the 200 birds of CUB it is
 what the authors' code has for the model generator, and with other numbers of classes shapes stay as
-large as there.
+large as there. Its detector is parametrized without a seam (`gc_net.parametrizations`); in the
+paper and in the authors' code, each coefficient is a sigmoid.
 
 Where nothing differs there is nothing to set. Three differences have no effect and no setting:
 the paper sums losses over the images where the code takes means (Adam does not see the factor);
@@ -34,32 +35,41 @@ class Preset:
     """Settings of a detector's training.
 
     Attributes:
-        loss_weights: α, β and γ by the generator's kind, or by "kind/shape" where a shape has its
-            own.
+        area_object_background: α, β and γ by the generator's kind, or by "kind/shape" where a
+            shape has its own.
         frozen_mode: `"inference"`, or `"training"` to run the frozen networks as while training.
         multipliers: Learning-rate multipliers, see `gc_net.optimizers`.
         decay_start: Epoch after which the rate falls, or None to keep it.
         grid: Where pixels lie, see `gc_net.shapes.base.pixel_grid`.
         num_classes: Number of classes that α is for; with others it is in proportion to their
             logarithm. None for the same α whatever their number.
+        parametrization: How a detector's outputs become coefficients, see
+            `gc_net.parametrizations`.
     """
 
-    loss_weights: Mapping[str, tuple[float, float, float]]
+    area_object_background: Mapping[str, tuple[float, float, float]]
     frozen_mode: str = "inference"
     multipliers: tuple[tuple[str, float], ...] = ()
     decay_start: int | None = None
     grid: str = "centers"
     num_classes: int | None = None
+    parametrization: str = "seamless"
 
-    def weights_for(self, generator, num_classes):
-        """Return α, β and γ for a generator of a shape."""
-        own = f"{generator.kind}/{generator.shape.name}"
-        alpha, beta, gamma = self.loss_weights.get(own, self.loss_weights[generator.kind])
+    def loss_weights(self, generator: str, shape: str, num_classes: int) -> dict[str, float]:
+        """Return the weights of the loss terms, for `GCNet(..., loss_weights=...)`.
+
+        Args:
+            generator: Its kind, `"model"` or `"learned"`.
+            shape: Name of the shape.
+            num_classes: Number of classes.
+        """
+        weights = self.area_object_background
+        alpha, beta, gamma = weights.get(f"{generator}/{shape}", weights[generator])
         if self.num_classes is not None:
             alpha *= math.log(num_classes) / math.log(self.num_classes)
-        return alpha, beta, gamma
+        return {"area": alpha, "object": beta, "background": gamma}
 
-    def rate_factor(self, epoch, epochs):
+    def rate_factor(self, epoch: int, epochs: int) -> float:
         """Return what the learning rate is multiplied by in `epoch`, of `epochs`, from 0 on.
 
         The authors meant a linear fall after `decay_start`, but multiply each epoch's factor into
@@ -72,10 +82,13 @@ class Preset:
         return factor
 
 
-PAPER = Preset(loss_weights={"model": (1.0, 2.5, 1.0), "learned": (1.0, 1.0, 1.0)})
+PAPER = Preset(
+    area_object_background={"model": (1.0, 2.5, 1.0), "learned": (1.0, 1.0, 1.0)},
+    parametrization="sigmoid",
+)
 
 REFERENCE = Preset(
-    loss_weights={
+    area_object_background={
         "model": (2.5, 1.0, 1.0),
         "learned": (1.0, 1.0, 1.0),
         "learned/rectangle": (0.25, 1.0, 1.0),
@@ -84,15 +97,16 @@ REFERENCE = Preset(
     multipliers=REFERENCE_MULTIPLIERS,
     decay_start=20,
     grid="corners",
+    parametrization="sigmoid",
 )
 
 SCALED = Preset(
-    loss_weights={"model": (2.5, 1.0, 1.0), "learned": (2.5, 1.0, 1.0)}, num_classes=200
+    area_object_background={"model": (2.5, 1.0, 1.0), "learned": (2.5, 1.0, 1.0)}, num_classes=200
 )
 
 PRESETS = Registry("preset", {"paper": PAPER, "reference": REFERENCE, "scaled": SCALED})
 
 
-def get(name):
+def get(name: str | Preset) -> Preset:
     """Return the preset called `name`; a preset passes through."""
     return PRESETS.get(name) if isinstance(name, str) else name

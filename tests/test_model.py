@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 import gc_net
-from gc_net import shapes
 from gc_net.generators.learned import LearnedGenerator
 from gc_net.generators.model import ModelGenerator
-from gc_net.losses import BackgroundLoss, ObjectLoss
+from gc_net.losses import LOSS_TERMS
+from gc_net.losses.terms import BackgroundLoss, LossTerm, ObjectLoss
 from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, Adam
 from gc_net.saving import load_model, save_model
 from gc_net.training.devices import make_strategy
@@ -29,9 +29,8 @@ def build(shape="rotated_ellipse", generator="model", head="native", **kwargs):
         "model": lambda: ModelGenerator(shape, SIZE),
         "learned": lambda: LearnedGenerator(shape, SIZE, network="implicit"),
     }[generator]
-    count = shapes.get(shape).num_coefficients
     return gc_net.GCNet(
-        gc_net.Detector("tiny", count, SIZE, head=head, weights=None),
+        gc_net.Detector("tiny", shape, SIZE, head=head, weights=None),
         build_generator(),
         gc_net.Classifier("tiny", CLASSES, SIZE, weights=None),
         **kwargs,
@@ -65,14 +64,14 @@ def test_only_the_detector_and_epsilon_are_trained(shape, generator):
 
 @every_generator
 def test_training_lowers_the_loss(generator):
-    model = build(generator=generator, alpha=1.0)
+    model = build(generator=generator)
     model.compile(optimizer=Adam(3e-3))
     history = model.fit(*data(), batch_size=BATCH, epochs=15, verbose=0).history["loss"]
     assert history[-1] < history[0]
 
 
 def test_losses_are_the_weighted_terms_of_the_masked_images():
-    model = build("rectangle", alpha=0.7, beta=1.3, gamma=0.4)
+    model = build("rectangle", loss_weights={"area": 0.7, "object": 1.3, "background": 0.4})
     model.compile(optimizer=Adam(1e-3))
     images, labels = data()
     logs = model.evaluate(images, labels, batch_size=BATCH, verbose=0, return_dict=True)
@@ -82,8 +81,8 @@ def test_losses_are_the_weighted_terms_of_the_masked_images():
     normalized = (images.astype("float32") - 127) / 128
     classify = model.classifier.from_normalized
     area = (coefficients[:, 2] * coefficients[:, 3]).mean()
-    objects = float(ObjectLoss()(labels, classify(normalized * masks)))
-    background = float(BackgroundLoss()(labels, classify(normalized * (1 - masks))))
+    objects = float(ObjectLoss()(labels, {"object": classify(normalized * masks)}))
+    background = float(BackgroundLoss()(labels, {"background": classify(normalized * (1 - masks))}))
     assert logs["area_loss"] == pytest.approx(area, rel=1e-4)
     assert logs["object_loss"] == pytest.approx(objects, rel=1e-4)
     assert logs["background_loss"] == pytest.approx(background, rel=1e-4)
@@ -152,16 +151,73 @@ def test_reference_mode_updates_batch_statistics_but_no_frozen_kernel():
         assert moved is ("moving" in weight.path or "seed" in weight.path)
 
 
-def test_presets_set_the_weights_by_generator():
-    parts = build().detector, build().generator, build().classifier
-    model = gc_net.GCNet.from_preset("reference", *parts)
-    assert (model.alpha, model.beta, model.gamma) == (2.5, 1.0, 1.0)
-    assert model.frozen_mode == "training"
-    model = gc_net.GCNet.from_preset("paper", *parts, gamma=0.5)
-    assert (model.alpha, model.beta, model.gamma) == (1.0, 2.5, 0.5)
-    model = gc_net.GCNet.from_preset("scaled", *parts)
-    expected = 2.5 * np.log(model.classifier.num_classes) / np.log(200)
-    assert model.alpha == pytest.approx(expected) and model.alpha < 2.5
+def test_a_term_of_weight_zero_runs_no_network_and_is_logged_where_it_is_free():
+    classified = []
+
+    def logs(**loss_weights):
+        model = build(loss_weights=loss_weights)
+        model.classifier.from_normalized = lambda images, training: (
+            classified.append(len(images))
+            or type(model.classifier).from_normalized(model.classifier, images, training)
+        )
+        model.compile(optimizer=Adam(1e-3), run_eagerly=True)
+        found = model.fit(*data(), batch_size=BATCH, epochs=1, verbose=0).history
+        assert found["loss"][0] == pytest.approx(
+            sum(loss_weights[name] * found.get(f"{name}_loss", [0])[0] for name in loss_weights),
+            rel=1e-4,
+        )
+        return set(found)
+
+    whole = logs(area=1.0, object=1.0, background=1.0)
+    assert {"object_accuracy", "background_accuracy"} <= whole and classified == [2 * BATCH]
+    some = logs(area=0.0, object=1.0, background=0.0)
+    assert whole - some == {"background_accuracy", "background_loss"}
+    assert classified[1:] == [BATCH]
+    assert logs(area=1.0, object=0.0) == some - {"object_accuracy", "object_loss"}
+    assert len(classified) == 2
+
+
+def test_loss_weights_that_mean_nothing_are_refused():
+    with pytest.raises(ValueError, match=r"Unknown loss term 'size'.*area, object, background"):
+        build(loss_weights={"size": 1.0})
+    with pytest.raises(ValueError, match="nothing would be learned"):
+        build(loss_weights={"area": 0.0})
+
+
+def test_a_term_of_ones_own_is_one_class_and_one_line():
+    class Elongation(LossTerm):
+        needs = ("coefficients", "masks")
+
+        def call(self, labels, outputs):
+            extents = outputs["coefficients"][:, 2:4]
+            return keras.ops.max(extents, axis=-1) - keras.ops.min(extents, axis=-1)
+
+    with LOSS_TERMS.register("elongation", Elongation):
+        model = build(loss_weights={"area": 1.0, "elongation": 3.0})
+        model.compile(optimizer=Adam(1e-3))
+        logs = model.evaluate(*data(), batch_size=BATCH, verbose=0, return_dict=True)
+        coefficients = model.predict(data()[0], verbose=0)["coefficients"]
+        expected = np.abs(coefficients[:, 2] - coefficients[:, 3]).mean()
+        assert logs["elongation_loss"] == pytest.approx(expected, rel=1e-4)
+        assert logs["loss"] == pytest.approx(logs["area_loss"] + 3 * expected, rel=1e-4)
+
+
+def test_compile_refuses_what_it_would_ignore():
+    for unknown in ({"loss": "mse"}, {"metrics": ["accuracy"]}, {"learning_rate": 1e-3}):
+        with pytest.raises(TypeError, match=f"takes no {next(iter(unknown))}.*loss_weights"):
+            build().compile(optimizer=Adam(1e-3), **unknown)
+
+
+@pytest.mark.parametrize("frozen_mode", ["inference", "training"])
+def test_the_parts_keep_their_trainable(frozen_mode):
+    for trainable in (True, False):
+        model = build(generator="learned")
+        parts = model.detector, model.generator, model.classifier
+        for part in parts[1:]:
+            part.trainable = trainable
+        model = gc_net.GCNet(*parts, frozen_mode=frozen_mode)
+        assert [part.trainable for part in parts] == [True, trainable, trainable]
+        assert len(model.trainable_weights) == len(model.detector.trainable_weights)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +225,7 @@ def test_presets_set_the_weights_by_generator():
     [("rectangle", "model", "position"), ("rotated_ellipse", "learned", "native")],
 )
 def test_keras_file_round_trips_everything(shape, generator, head, tmp_path):
-    model = build(shape, generator, head, alpha=2.0)
+    model = build(shape, generator, head, loss_weights={"area": 2.0, "object": 1.0})
     model.compile(optimizer=Adam(1e-3, multipliers=REFERENCE_MULTIPLIERS))
     images, labels = data()
     model.fit(images, labels, batch_size=BATCH, epochs=1, verbose=0)
@@ -177,7 +233,7 @@ def test_keras_file_round_trips_everything(shape, generator, head, tmp_path):
     restored = keras.saving.load_model(tmp_path / "model.keras")
     for name, value in model.predict(images, verbose=0).items():
         np.testing.assert_array_equal(restored.predict(images, verbose=0)[name], value)
-    assert restored.alpha == 2.0
+    assert restored.loss_weights == {"area": 2.0, "object": 1.0}
     for a, b in zip(model.optimizer.variables, restored.optimizer.variables, strict=True):
         np.testing.assert_array_equal(a, b)
     # Both go on to the same place.
@@ -267,9 +323,11 @@ def test_mixed_bfloat16_trains_keeps_coefficients_in_float32_and_is_saved(tmp_pa
 
 
 def test_parts_that_do_not_fit_are_refused():
-    detector = gc_net.Detector("tiny", 4, SIZE, weights=None)
+    detector = gc_net.Detector("tiny", "rectangle", SIZE, weights=None)
     classifier = gc_net.Classifier("tiny", CLASSES, SIZE, weights=None)
-    with pytest.raises(ValueError, match="num_coefficients=5"):
+    with pytest.raises(
+        ValueError, match="places a rectangle, the generator draws a rotated_ellipse"
+    ):
         gc_net.GCNet(detector, ModelGenerator("rotated_ellipse", SIZE), classifier)
     with pytest.raises(ValueError, match="agree on the image size"):
         gc_net.GCNet(detector, ModelGenerator("rectangle", 2 * SIZE), classifier)

@@ -2,34 +2,35 @@ import numpy as np
 import pytest
 
 from gc_net import presets
-from gc_net.generators.learned import LearnedGenerator
-from gc_net.generators.model import ModelGenerator
+
+
+def weights(preset, kind, shape="rotated_ellipse", num_classes=200):
+    found = presets.get(preset).loss_weights(kind, shape, num_classes)
+    assert list(found) == ["area", "object", "background"]
+    return tuple(found.values())
 
 
 def test_papers_and_authors_weights_of_the_losses():
-    assert presets.get("paper").loss_weights["model"] == (1.0, 2.5, 1.0)
-    assert presets.get("reference").loss_weights["model"] == (2.5, 1.0, 1.0)
+    assert weights("paper", "model") == (1.0, 2.5, 1.0)
+    assert weights("reference", "model") == (2.5, 1.0, 1.0)
     for name in ("paper", "reference"):
-        assert presets.get(name).loss_weights["learned"] == (1.0, 1.0, 1.0)
+        assert weights(name, "learned") == (1.0, 1.0, 1.0)
 
 
 def test_authors_learned_rectangle_has_half_extents_and_so_a_quarter_of_the_area():
-    generator = LearnedGenerator("rectangle", 16, weights=None)
-    assert presets.get("reference").weights_for(generator, 200) == (0.25, 1.0, 1.0)
-    assert presets.get("paper").weights_for(generator, 200) == (1.0, 1.0, 1.0)
-    generator = LearnedGenerator("rotated_ellipse", 16, weights=None)
-    assert presets.get("reference").weights_for(generator, 200) == (1.0, 1.0, 1.0)
+    assert weights("reference", "learned", "rectangle") == (0.25, 1.0, 1.0)
+    assert weights("paper", "learned", "rectangle") == (1.0, 1.0, 1.0)
+    assert weights("reference", "learned") == (1.0, 1.0, 1.0)
 
 
-@pytest.mark.parametrize("kind", [LearnedGenerator, ModelGenerator])
+@pytest.mark.parametrize("kind", ["learned", "model"])
 def test_a_scaled_area_grows_with_the_logarithm_of_the_classes(kind):
-    generator, preset = kind("rotated_ellipse", 16), presets.get("scaled")
-    assert preset.weights_for(generator, 200) == (2.5, 1.0, 1.0)
-    alphas = [preset.weights_for(generator, count)[0] for count in (40, 50, 1000)]
+    assert weights("scaled", kind) == (2.5, 1.0, 1.0)
+    alphas = [weights("scaled", kind, num_classes=count)[0] for count in (40, 50, 1000)]
     np.testing.assert_allclose(alphas, [1.74, 1.85, 3.26], atol=0.005)
     for name in ("paper", "reference"):
-        weights = [presets.get(name).weights_for(generator, count) for count in (40, 1000)]
-        assert weights[0] == weights[1]
+        few, many = (weights(name, kind, num_classes=count) for count in (40, 1000))
+        assert few == many
 
 
 def test_authors_schedule_compounds():
@@ -48,3 +49,8 @@ def test_papers_rate_is_constant():
 def test_unknown_preset_lists_the_known_ones():
     with pytest.raises(ValueError, match="Known ones: paper, reference, scaled"):
         presets.get("authors")
+
+
+def test_paper_and_authors_parametrize_each_coefficient_by_a_sigmoid():
+    names = {name: presets.get(name).parametrization for name in presets.PRESETS}
+    assert names == {"paper": "sigmoid", "reference": "sigmoid", "scaled": "seamless"}

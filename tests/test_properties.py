@@ -8,8 +8,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from gc_net import metrics, shapes
+from gc_net import metrics, parametrizations, shapes
 from gc_net.datasets.annotations import read_boxes
+from gc_net.parametrizations import PARAMETRIZATIONS
 from gc_net.prediction import formats
 from gc_net.prediction.prediction import ClassScore, Prediction
 from gc_net.shapes.frame import principal_axes
@@ -46,29 +47,36 @@ def coefficients(name, low=1e-3):
 # Shapes
 
 
-@each_shape
-@given(data=st.data())
-def test_encode_inverts_decode_and_keeps_within_the_range(name, data):
-    shape = shapes.get(name)
-    logits = np.array(
-        data.draw(st.lists(reals(-6, 6), min_size=shape.num_coefficients, max_size=5)), np.float32
-    )[None, : shape.num_coefficients]
-    decoded = shape.decode(logits)
-    np.testing.assert_allclose(shape.encode(decoded, margin=1e-4), logits, atol=2e-2)
-    assert np.all(np.asarray(shape.to_unit(decoded)) > 0)
-    assert np.all(np.asarray(shape.to_unit(decoded)) < 1)
+each_parametrization = pytest.mark.parametrize("parametrization", PARAMETRIZATIONS.names)
 
 
 @each_shape
+@each_parametrization
 @given(data=st.data())
-def test_any_logits_give_finite_coefficients_boxes_and_masks(name, data):
+def test_encode_inverts_decode_and_keeps_within_the_range(name, parametrization, data):
+    shape, parametrization = shapes.get(name), parametrizations.get(parametrization)
+    raw = np.array(
+        [data.draw(st.lists(reals(-4, 4), min_size=5, max_size=5))[: shape.num_coefficients]],
+        np.float32,
+    )
+    decoded = np.asarray(parametrization.decode(raw, shape))
+    assert np.all(decoded[:, :4] > 0) and np.all(decoded[:, :4] < 1)
+    assert np.all(np.abs(decoded[:, 4:]) <= math.pi / 2 + 1e-6)
+    # Off the circle by at most 0.2 %, see `seamless`.
+    np.testing.assert_allclose(parametrization.encode(decoded, shape), raw, atol=1e-2)
+
+
+@each_shape
+@each_parametrization
+@given(data=st.data())
+def test_any_outputs_give_finite_coefficients_boxes_and_masks(name, parametrization, data):
     shape = shapes.get(name)
     anything = reals(-3e38, 3e38)
-    logits = np.array(
+    raw = np.array(
         [data.draw(st.lists(anything, min_size=5, max_size=5))[: shape.num_coefficients]],
         np.float32,
     )
-    decoded = shape.decode(logits)
+    decoded = parametrizations.get(parametrization).decode(raw, shape)
     for values in (decoded, shape.boxes(decoded), shape.masks(decoded, 5, 7)):
         assert np.isfinite(np.asarray(values)).all()
 

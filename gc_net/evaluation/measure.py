@@ -42,7 +42,7 @@ def batch_function(model, methods, ten_crop):
         normalized = classifier.normalize(images)
         descriptors, features = trunk(normalized, training=False)
         logits = classifier.head(features, training=False)
-        coefficients = model.shape.decode(model.detector(images, training=False))
+        coefficients = model.detector(images, training=False)
         forward = Forward(normalized, descriptors, features, labels, images)
         maps = {method.name: method.localize(forward) for method in methods}
         outputs = {

@@ -68,9 +68,16 @@ def _method(run: Run, table_format: Format) -> tuple[str, ...]:
 
 
 def _losses(run: Run, table_format: Format) -> tuple[str, ...]:
-    weights = {"a": "alpha", "o": "beta", "b": "gamma"}
-    terms = [letter for letter, name in weights.items() if run.settings[name]]
-    return (" + ".join(table_format.loss(letter) for letter in terms),)
+    # Evaluations from before weights had names call them by Greek letters.
+    settings = run.settings
+    weights = settings.get("loss_weights") or {
+        term: settings[name]
+        for term, name in (("area", "alpha"), ("object", "beta"), ("background", "gamma"))
+    }
+    # In formulas the paper's terms have one letter each.
+    letters = {"area": "a", "object": "o", "background": "b"}
+    terms = [letters.get(term, term) for term, weight in weights.items() if weight]
+    return (" + ".join(table_format.loss(term) for term in terms),)
 
 
 def _geometry(run: Run, table_format: Format) -> tuple[str, ...]:

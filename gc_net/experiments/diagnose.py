@@ -22,7 +22,8 @@ from gc_net.data import transforms
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.checks import check_model, check_truth, spread
 from gc_net.generators.model import ModelGenerator
-from gc_net.losses import BackgroundLoss, ObjectLoss
+from gc_net.losses.terms import BackgroundLoss, ObjectLoss
+from gc_net.masking import inside_and_outside
 from gc_net.metrics import box_iou
 from gc_net.tables import aligned
 
@@ -63,12 +64,13 @@ def diagnose(model_dir, dataset, split="train", with_landscape=False, limit=256)
         truth = dataset.truth(split)
         check_truth(truth, dataset, data)
         found["landscape"] = landscape(model.classifier, data, truth, resize_size, limit)
+        beta, gamma = (model.loss_weights.get(term, 0.0) for term in ("object", "background"))
         print(
             "\nMean losses at masks of known boxes, upright rectangles with ε = 0.1, and the total "
-            f"for several α with β = {model.beta:g}, γ = {model.gamma:g}; < marks each column's "
+            f"for several α with β = {beta:g}, γ = {gamma:g}; < marks each column's "
             "lowest. This has read boxes: it must not choose anything.\n"
         )
-        print(landscape_table(found["landscape"], model.beta, model.gamma))
+        print(landscape_table(found["landscape"], beta, gamma))
     return found
 
 
@@ -133,10 +135,10 @@ def landscape(classifier, split, truth, resize_size, limit=256, epsilon=0.1, bat
     def judge(images, labels, coefficients):
         normalized = classifier.normalize(tf.cast(images, tf.float32))
         masks = generator(coefficients)
-        inside, outside = normalized * masks, normalized * (1.0 - masks)
+        inside, outside = inside_and_outside(normalized, masks)
         return (
-            losses["object"](labels, classifier.from_normalized(inside)),
-            losses["background"](labels, classifier.from_normalized(outside)),
+            losses["object"](labels, {"object": classifier.from_normalized(inside)}),
+            losses["background"](labels, {"background": classifier.from_normalized(outside)}),
         )
 
     collected = {}

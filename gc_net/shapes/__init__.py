@@ -14,4 +14,8 @@ SHAPES = Registry(
 
 def get(name):
     """Return the shape called `name`, e.g. `"rotated_ellipse"`; a shape passes through."""
-    return SHAPES.get(name)() if isinstance(name, str) else name
+    if isinstance(name, str):
+        return SHAPES.get(name)()
+    if not hasattr(name, "coefficient_names"):
+        raise ValueError(f"`shape` must be the name of a shape, or a `Shape`. Received: {name!r}")
+    return name

@@ -27,7 +27,7 @@ class Shape(abc.ABC):
 
     Example:
         shape = gc_net.shapes.get("rotated_ellipse")
-        coefficients = shape.decode(detector_outputs)
+        coefficients = detector(images)
         boxes_rel_xyxy = shape.boxes(coefficients)
     """
 
@@ -65,16 +65,6 @@ class Shape(abc.ABC):
         """Return points (s, t) of the unit figure's border, clockwise on screen, as [P, 2]."""
 
     # What follows from it.
-
-    def decode(self, logits):
-        """Map a detector's raw outputs [..., n] to coefficients by the sigmoid."""
-        unit = ops.sigmoid(ops.cast(logits, "float32"))
-        return self.from_unit(unit)
-
-    def encode(self, coefficients, margin=1e-4):
-        """Invert `decode`, with values kept `margin` off 0 and 1."""
-        unit = ops.clip(self.to_unit(coefficients), margin, 1 - margin)
-        return ops.log(unit) - ops.log1p(-unit)
 
     def from_unit(self, unit):
         """Map values in [0, 1] to coefficients: only the angle has another range."""

@@ -3,7 +3,7 @@
 import keras
 
 from gc_net.classifier import Classifier
-from gc_net.losses import ClassLoss
+from gc_net.losses.classes import ClassLoss
 from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, warm_cosine
 from gc_net.registry import Registry
 from gc_net.stages.run_folder import RunError

@@ -13,13 +13,14 @@ import typing
 from gc_net.backbones import BACKBONES
 from gc_net.datasets import DATASETS
 from gc_net.generators import GENERATORS
+from gc_net.parametrizations import PARAMETRIZATIONS
 from gc_net.shapes import SHAPES
 from gc_net.teachers import TEACHERS
 
 # In the order in which they run.
 STAGES = ("classifier", "generator", "warmup", "detector", "namer")
 # The detector's settings that matter to its warm-up already.
-WARMUP_SETTINGS = ("shape", "head", "initialize")
+WARMUP_SETTINGS = ("shape", "head", "initialize", "parametrization")
 
 
 def setting(default, choices=None, low=None, high=None, known=()):
@@ -266,6 +267,9 @@ class DetectorConfig(Settings):
         epsilon: Initial ε of the model generator, the width of a mask's edge.
         head: native for the backbone's own as in the paper, or position, which keeps the feature
             map's positions.
+        parametrization: How the detector's outputs become coefficients: seamless for size and
+            elongation, or sigmoid as in the paper, whose angle jumps at the vertical; None for the
+            preset's, which is sigmoid with paper and reference. See gc_net/parametrizations.
         initialize: What the trunk starts from: backbone for the weights the classifier started
             from, or classifier for those it ended with.
         preset: Settings in which paper and authors' code differ; scaled fits alpha to the number
@@ -293,6 +297,7 @@ class DetectorConfig(Settings):
     generator_weights: str = "shipped"
     epsilon: float = setting(0.1, low=1e-6)
     head: str = setting("position", ("native", "position"))
+    parametrization: str | None = setting(None, PARAMETRIZATIONS.names)
     initialize: str = setting("classifier", ("backbone", "classifier"))
     preset: str = setting("paper", ("paper", "reference", "scaled"))
     alpha: float | None = None

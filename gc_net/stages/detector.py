@@ -2,7 +2,7 @@
 
 import keras
 
-from gc_net import presets, shapes
+from gc_net import presets
 from gc_net.detector import Detector
 from gc_net.model import GCNet
 from gc_net.optimizers import Adam
@@ -24,15 +24,21 @@ def build_detector(config, classifier):
     keep_initial = from_classifier or config.network.weights == "none"
     detector = Detector(
         config.network.backbone,
-        num_coefficients=shapes.get(config.detector.shape).num_coefficients,
+        config.detector.shape,
         image_size=config.data.image_size,
         head=config.detector.head,
+        parametrization=parametrization(config.detector),
         weights=None if keep_initial else config.network.weights,
     )
     if from_classifier:
         detector.trunk.set_weights(classifier.trunk.get_weights())
         _take_head(detector, classifier)
     return detector
+
+
+def parametrization(settings):
+    """Return the name of the parametrization that a `DetectorConfig` asks for."""
+    return settings.parametrization or presets.get(settings.preset).parametrization
 
 
 def _take_head(detector, classifier):
@@ -52,15 +58,19 @@ def compose(config, detector, generator, classifiers):
         classifiers: One trained `Classifier`, or one per fold.
     """
     settings = config.detector
+    preset = presets.get(settings.preset)
+    given = {"area": settings.alpha, "object": settings.beta, "background": settings.gamma}
     weights = {
-        name: getattr(settings, name)
-        for name in ("alpha", "beta", "gamma")
-        if getattr(settings, name) is not None
+        **preset.loss_weights(generator.kind, settings.shape, classifiers[0].num_classes),
+        **{term: weight for term, weight in given.items() if weight is not None},
     }
-    if len(classifiers) == 1:
-        return GCNet.from_preset(settings.preset, detector, generator, classifiers[0], **weights)
-    return CrossFittedGCNet.from_preset(
-        settings.preset, detector, generator, FoldClassifiers(classifiers), **weights
+    folded = len(classifiers) > 1
+    return (CrossFittedGCNet if folded else GCNet)(
+        detector,
+        generator,
+        FoldClassifiers(classifiers) if folded else classifiers[0],
+        loss_weights=weights,
+        frozen_mode=preset.frozen_mode,
     )
 
 

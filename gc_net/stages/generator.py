@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from gc_net import shapes
 from gc_net.generators.learned import LearnedGenerator
-from gc_net.losses import DiceLoss, MaskLoss
+from gc_net.losses.masks import DiceLoss, MaskLoss
 from gc_net.optimizers import SGD
 from gc_net.stages import run_folder
 from gc_net.training import devices, loop, monitoring

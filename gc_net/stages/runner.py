@@ -301,11 +301,8 @@ class Chain(Workspace):
         settings = self.config.warmup
         folder = self._warmup_folder()
         model_dir = os.path.join(folder, "model")
-        detector_settings = {name: getattr(self.config.detector, name) for name in WARMUP_SETTINGS}
-        before = {
-            **self._settings("data", "network", "classifier", "warmup"),
-            "detector": detector_settings,
-        }
+        before = self._settings("data", "network", "classifier", "warmup", "detector")
+        before["detector"] = {name: before["detector"][name] for name in WARMUP_SETTINGS}
         if self.warmup_dir is None:
             self._check(folder, {**before, **self._classifier_run()})
         else:

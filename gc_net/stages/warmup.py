@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from gc_net.data import transforms
 from gc_net.generators.model import ModelGenerator
-from gc_net.losses import OverlapLoss
+from gc_net.losses.masks import OverlapLoss
 from gc_net.optimizers import Adam, warm_cosine
 from gc_net.stages.detector import HEAD_LAYERS
 from gc_net.teachers.base import Targets
@@ -27,19 +27,17 @@ class Warmup(keras.Model):
 
     Args:
         detector: The `Detector` to train.
-        shape: Name of the shape.
     """
 
-    def __init__(self, detector, shape, name="warmup", **kwargs):
+    def __init__(self, detector, name="warmup", **kwargs):
         super().__init__(name=name, **kwargs)
         self.detector = detector
-        self.generator = ModelGenerator(shape, detector.image_size)
+        self.generator = ModelGenerator(detector.shape, detector.image_size)
         self.generator.trainable = False
-        self.shape = self.generator.shape
         self.built = True
 
     def call(self, images, training=False):
-        return self.shape.decode(self.detector(images, training=training))
+        return self.detector(images, training=training)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         return self.loss(self.generator(y), self.generator(y_pred), sample_weight)
@@ -54,7 +52,7 @@ def compiled_warmup(detector, config, num_steps):
     """
     settings = config.warmup
     schedule = warm_cosine(settings.learning_rate, num_steps)
-    model = Warmup(detector, config.detector.shape)
+    model = Warmup(detector)
     model.compile(
         optimizer=Adam(schedule, multipliers=[(HEAD_LAYERS, settings.head_multiplier)]),
         loss=OverlapLoss(),

@@ -23,6 +23,7 @@ from gc_net.classifier import Classifier
 from gc_net.saving import MODEL_FILE, load_model, save_model
 from gc_net.stages import run_folder
 from gc_net.stages.config import ClassifierConfig
+from gc_net.stages.detector import parametrization
 from gc_net.stages.run_folder import RunError
 from gc_net.training import devices, loop, monitoring
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
@@ -155,6 +156,9 @@ class Workspace:
     def _settings(self, *sections):
         """Return the settings that the result of a stage depends on."""
         config = self.config.to_dict()
+        # None is the paper's, as in records from before there was a choice.
+        chosen = parametrization(self.config.detector)
+        config["detector"]["parametrization"] = None if chosen == "sigmoid" else chosen
         common = {name: config[name] for name in ("seed", "mixed_precision", "deterministic")}
         images = {"training_images": self.data.split.fingerprint()}
         return {**{name: config[name] for name in sections}, **common, **images}

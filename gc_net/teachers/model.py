@@ -72,7 +72,7 @@ class Model(MapTeacher):
 
         @tf.function(reduce_retracing=True)
         def in_window(images):
-            return model.shape.decode(model.detector(tf.cast(images, tf.float32)))
+            return model.detector(tf.cast(images, tf.float32))
 
         def place(images):
             images = images[:, window.top :, window.left :][:, :image_size, :image_size]

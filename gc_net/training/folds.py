@@ -36,7 +36,7 @@ def fold_batches(batches, folds, num_folds, *, epoch, start_step, num_shards, sh
         folds: [N] fold of each image.
 
     Returns:
-        A tf.data.Dataset of (images, labels, fold [B]).
+        A tf.data.Dataset of (images, targets), the latter a dict of `labels` and `folds`, [B] each.
     """
 
     def one_fold(fold):
@@ -50,7 +50,10 @@ def fold_batches(batches, folds, num_folds, *, epoch, start_step, num_shards, sh
         )
         number = tf.constant(fold, tf.int32)
         return dataset.map(
-            lambda images, labels: (images, labels, tf.fill(tf.shape(labels), number))
+            lambda images, labels: (
+                images,
+                {"labels": labels, "folds": tf.fill(tf.shape(labels), number)},
+            )
         )
 
     return alternate([one_fold(fold) for fold in range(num_folds)], start_step)
@@ -97,13 +100,27 @@ class FoldClassifiers(keras.Model):
 
 
 class CrossFittedGCNet(GCNet):
-    """A `GCNet` for training whose batches come with their fold; its classifier is chosen by it.
+    """A `GCNet` for training whose classifier is chosen by the fold of the batch.
+
+    Its targets are dicts of `labels` [B] and `folds` [B], as `fold_batches` gives them; all images
+    of a batch are of one fold.
 
     Args:
         classifier: A `FoldClassifiers`.
     """
 
     def train_step(self, data):
-        images, labels, folds = data
-        with self.classifier.supervising(folds[0]):
-            return super().train_step((images, labels))
+        return self._with_fold(super().train_step, data)
+
+    def test_step(self, data):
+        return self._with_fold(super().test_step, data)
+
+    def _with_fold(self, step, data):
+        images, targets, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        if not isinstance(targets, dict) or {"labels", "folds"} - set(targets):
+            raise ValueError(
+                "Targets must be a dict of `labels` and `folds`, see `fold_batches`. Received: "
+                f"{type(targets).__name__}"
+            )
+        with self.classifier.supervising(targets["folds"][0]):
+            return step((images, targets["labels"], sample_weight))

@@ -89,7 +89,7 @@ class Masked(Blocks):
 def tiny_model(shape="rotated_ellipse", num_classes=3, head="native"):
     """Return an untrained GCNet of 32 pixels."""
     return gc_net.GCNet(
-        gc_net.Detector("tiny", gc_net.shapes.get(shape).num_coefficients, SIZE, weights=None),
+        gc_net.Detector("tiny", shape, SIZE, weights=None),
         ModelGenerator(shape, SIZE),
         gc_net.Classifier("tiny", num_classes, SIZE, head=head, weights=None),
     )
@@ -98,6 +98,6 @@ def tiny_model(shape="rotated_ellipse", num_classes=3, head="native"):
 def set_coefficients(model, coefficients):
     """Make the detector place the same shape in every image."""
     outputs = model.detector.head.get_layer("outputs")
-    logits = np.asarray(model.shape.encode(np.array([coefficients], np.float32)))[0]
+    encode = model.detector.parametrization.encode
     outputs.kernel.assign(np.zeros(outputs.kernel.shape))
-    outputs.bias.assign(logits)
+    outputs.bias.assign(np.asarray(encode(np.array(coefficients, np.float32), model.shape)))

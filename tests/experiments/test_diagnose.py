@@ -33,7 +33,7 @@ class Oracle:
                 grey = np.abs(image - np.median(image, axis=(0, 1))).max(axis=-1) > 40
                 inside = grey if self.looks and grey.any() else np.ones_like(grey)
                 found.append(self.shape.fit(inside))
-            return np.asarray(self.shape.encode(np.array(found)), np.float32)
+            return np.array(found, np.float32)
 
         outputs = tf.numpy_function(find, [images], tf.float32)
         outputs.set_shape([None, 4])

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from gc_net import methods
 from gc_net.classifier import Classifier
-from gc_net.losses import ClassLoss
+from gc_net.losses.classes import ClassLoss
 from gc_net.methods import adl, cutmix, has
 from gc_net.methods.base import Forward
 from gc_net.saving import load_model, save_model

@@ -5,7 +5,6 @@ import keras
 import numpy as np
 
 import gc_net
-from gc_net import shapes
 from gc_net.generators.model import ModelGenerator
 
 CLASS_NAMES = ("ant, red", 'the "bee"', "Küken 雛")
@@ -14,8 +13,7 @@ IMAGE_SIZE = 32
 
 def tiny_model(shape="rotated_ellipse"):
     """Return a `GCNet` of untrained tiny networks."""
-    shape = shapes.get(shape)
-    detector = gc_net.Detector("tiny", shape.num_coefficients, IMAGE_SIZE, weights=None)
+    detector = gc_net.Detector("tiny", shape, IMAGE_SIZE, weights=None)
     classifier = gc_net.Classifier("tiny", len(CLASS_NAMES), IMAGE_SIZE, weights=None)
     return gc_net.GCNet(detector, ModelGenerator(shape, IMAGE_SIZE), classifier)
 
@@ -23,8 +21,8 @@ def tiny_model(shape="rotated_ellipse"):
 def always_say(model, coefficients=None, class_logits=None):
     """Make the detector or the classifier say the same of every image."""
     if coefficients is not None:
-        logits = model.shape.encode(np.array(coefficients, "float32"))
-        _say(model.detector, np.asarray(logits))
+        encode = model.detector.parametrization.encode
+        _say(model.detector, np.asarray(encode(np.array(coefficients, "float32"), model.shape)))
     if class_logits is not None:
         _say(model.classifier, class_logits)
 

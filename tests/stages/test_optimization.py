@@ -118,7 +118,7 @@ def test_without_multipliers_the_preset_decides(classifier):
 
 def test_loss_weights_are_the_presets_where_they_are_not_given(classifier):
     model = composed(classifier, alpha=7.0)
-    assert (model.alpha, model.beta, model.gamma) == (7.0, 2.5, 1.0)
+    assert model.loss_weights == {"area": 7.0, "object": 2.5, "background": 1.0}
 
 
 @pytest.mark.parametrize("initialize", ["classifier", "backbone"])

@@ -46,7 +46,7 @@ def test_a_run_ends_with_a_model_that_localizes_and_classifies(finished):
     assert outputs["boxes"].shape == (2, 4)
     assert outputs["class_logits"].shape == (2, 3)
     assert len(saved.class_names) == 3
-    assert saved.model.alpha == 2.0
+    assert saved.model.loss_weights["area"] == 2.0
     assert saved.model.look == 1.2
     assert saved.info["resize_size"] == 37
 

@@ -12,7 +12,7 @@ import gc_net
 from gc_net.classifier import Classifier
 from gc_net.data import crops, transforms
 from gc_net.datasets.creatures import Creatures
-from gc_net.losses import ClassLoss
+from gc_net.losses.classes import ClassLoss
 from gc_net.saving import load_model
 from gc_net.stages import runner as chains
 from gc_net.stages import second_classifier

@@ -166,8 +166,8 @@ def test_a_detector_learns_the_shapes_it_is_given(shape):
     targets = np.concatenate([centers, np.tile([0.5, 0.3, 0.0], (32, 1))], axis=1)
     targets = targets[:, : shape.num_coefficients].astype(np.float32)
     images = 255 * np.repeat(np.asarray(shape.masks(targets, 32, 32)), 3, axis=-1)
-    detector = Detector("tiny", shape.num_coefficients, 32, head="position", weights=None)
-    model = warmup.Warmup(detector, shape.name)
+    detector = Detector("tiny", shape, 32, head="position", weights=None)
+    model = warmup.Warmup(detector)
     model.compile(keras.optimizers.Adam(3e-3), loss=warmup.OverlapLoss())
     history = model.fit(images, targets, epochs=20, batch_size=16, verbose=0).history["loss"]
     assert history[-1] < 0.5 * history[0]
@@ -178,8 +178,8 @@ def test_a_detector_learns_the_shapes_it_is_given(shape):
 def test_images_without_weight_teach_nothing():
     keras.utils.set_random_seed(0)
     shape = shapes.get("rectangle")
-    detector = Detector("tiny", shape.num_coefficients, 32, head="position", weights=None)
-    model = warmup.Warmup(detector, shape.name)
+    detector = Detector("tiny", shape, 32, head="position", weights=None)
+    model = warmup.Warmup(detector)
     model.compile(keras.optimizers.SGD(0.1), loss=warmup.OverlapLoss())
     images = np.random.default_rng(0).uniform(0, 255, (4, 32, 32, 3)).astype(np.float32)
     placed = np.tile(np.float32([0.2, 0.2, 0.3, 0.3]), (4, 1))
@@ -238,7 +238,7 @@ class TestTeacher:
             image = transforms.squash(split.read(int(kept[0])), 37)
         window = transforms.center_window(37, 32)
         seen = transforms.take(image, window, 32)[None].astype(np.float32)
-        placed = [model.shape.decode(model.detector(view)) for view in (seen, seen[:, :, ::-1])]
+        placed = [model.detector(view) for view in (seen, seen[:, :, ::-1])]
         placed[1] = model.shape.mirrored(placed[1])
         expected = model.shape.boxes(model.shape.mean(np.stack(placed)))
         agreement = box_iou(*(np.asarray(model.shape.boxes(each)) for each in placed))
@@ -310,7 +310,7 @@ def test_a_warm_up_can_be_shared_by_runs_that_differ_in_the_last_stage(finished,
     shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
     chains.train(other, small_options(tmp_path), ["detector"], **shared)
     assert not (tmp_path / "warmup").exists()
-    assert load_model(tmp_path / "model").model.alpha == 7
+    assert load_model(tmp_path / "model").model.loss_weights["area"] == 7
     longer = dataclasses.replace(other, warmup=dataclasses.replace(SETTINGS, epochs=4))
     with pytest.raises(RunError, match="epochs"):
         chains.train(longer, small_options(tmp_path / "longer"), ["detector"], **shared)

@@ -131,7 +131,7 @@ def test_scalars_are_written_for_every_log_and_epoch(tmp_path):
 def model():
     keras.utils.set_random_seed(0)
     return gc_net.GCNet(
-        gc_net.Detector("tiny", 5, SIZE, head="position", weights=None),
+        gc_net.Detector("tiny", "rotated_ellipse", SIZE, head="position", weights=None),
         ModelGenerator("rotated_ellipse", SIZE, epsilon=0.001),
         gc_net.Classifier("tiny", 3, SIZE, weights=None),
     )

@@ -49,7 +49,10 @@ def index_batches(split, folds, num_folds, epoch=0, start_step=0, num_shards=1, 
         num_shards=num_shards,
         shard_index=shard_index,
     )
-    return [(index.numpy(), fold.numpy()) for _, index, fold in dataset]
+    return [
+        (index.numpy(), fold.numpy())
+        for index, fold in ((t["labels"], t["folds"]) for _, t in dataset)
+    ]
 
 
 @pytest.mark.parametrize("num_folds", [2, 3])

@@ -312,14 +312,14 @@ def classifier(images):
     return classifier
 
 
-def train(classifier, images, rate, epochs=3, head="position", **weights):
+def train(classifier, images, rate, epochs=3, head="position", **loss_weights):
     """Train a detector and return its `HealthCheck`, the messages, and the history."""
     keras.utils.set_random_seed(0)
     model = gc_net.GCNet(
-        gc_net.Detector("tiny", 4, image_size=SIZE, head=head, weights=None),
+        gc_net.Detector("tiny", "rectangle", image_size=SIZE, head=head, weights=None),
         ModelGenerator("rectangle", image_size=SIZE),
         classifier,
-        **weights,
+        loss_weights={"area": 1.0, "object": 1.0, "background": 1.0, **loss_weights},
     )
     model.compile(gc_net.optimizers.Adam(rate), run_eagerly=True)
     messages = []
@@ -335,7 +335,7 @@ def test_a_normal_training_is_left_alone(classifier, images):
 
 
 def test_too_large_an_alpha_makes_a_dot(classifier, images):
-    found, messages, history = train(classifier, images, rate=0.01, alpha=100)
+    found, messages, history = train(classifier, images, rate=0.01, area=100)
     assert "dot" in found and history["area_loss"][-1] < 0.05
     assert (
         "smaller --alpha (100 now)" in messages[0] and "--learning_rate (0.01 now)" in messages[0]
@@ -343,7 +343,7 @@ def test_too_large_an_alpha_makes_a_dot(classifier, images):
 
 
 def test_no_alpha_makes_the_whole_image(classifier, images):
-    found, messages, history = train(classifier, images, rate=0.02, alpha=0, beta=20)
+    found, messages, history = train(classifier, images, rate=0.02, area=0, object=20)
     assert found[0] == "whole_image" and history["area_loss"][-1] > 0.75
     assert "Raise --alpha (0 now), say to 1" in messages[0]
 

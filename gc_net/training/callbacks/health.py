@@ -137,11 +137,12 @@ def setup_of(model):
     """Return the `Setup` of a compiled `GCNet`, or as much of it as another model has."""
     optimizer = getattr(model, "optimizer", None)
     classifier = getattr(model, "classifier", None)
+    weights = getattr(model, "loss_weights", {})
     return Setup(
         num_classes=getattr(classifier, "num_classes", None),
-        alpha=getattr(model, "alpha", None),
-        beta=getattr(model, "beta", None),
-        gamma=getattr(model, "gamma", None),
+        alpha=weights.get("area"),
+        beta=weights.get("object"),
+        gamma=weights.get("background"),
         learning_rate=None
         if optimizer is None
         else float(keras.ops.convert_to_numpy(optimizer.learning_rate)),

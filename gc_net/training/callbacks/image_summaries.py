@@ -82,7 +82,7 @@ class ImageSummaries(Scalars):
         """Return, for each image, a dict of `prediction`, `mask`, `object` and `background`."""
         model = self.model
         images = tf.convert_to_tensor(self.images, tf.float32)
-        coefficients = model.shape.decode(model.detector(images, training=False))
+        coefficients = model.detector(images, training=False)
         masks, objects, backgrounds = model.mask(images, coefficients)
         outlines_rel = np.asarray(model.shape.outline(coefficients))
         boxes_rel_xyxy = np.asarray(model.shape.boxes(coefficients))

@@ -1,0 +1,65 @@
+"""Losses between masks, by which generators and the warm-up of a detector are trained."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
+class OverlapLoss(keras.losses.Loss):
+    """1 − 2·Σpg/(Σp² + Σg²) of each image: zero exactly where two soft masks are the same."""
+
+    def __init__(self, name="overlap", **kwargs):
+        super().__init__(name=name, **kwargs)
+
+    def call(self, y_true, y_pred):
+        masks, predictions = ops.cast(y_true, "float32"), ops.cast(y_pred, "float32")
+        axes = tuple(range(1, len(masks.shape)))
+        return _dice(masks, predictions, axes)
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
+class DiceLoss(keras.losses.Loss):
+    """1 − (2·Σpg + 1)/(Σp² + Σg² + 1) over the whole batch, as the authors train their generator.
+
+    Args:
+        smooth: Added above and below, so that empty masks have a defined loss.
+    """
+
+    def __init__(self, smooth=1.0, name="dice", **kwargs):
+        super().__init__(name=name, **kwargs)
+        self.smooth = smooth
+
+    def call(self, y_true, y_pred):
+        masks, predictions = ops.cast(y_true, "float32"), ops.cast(y_pred, "float32")
+        overlap = ops.sum(masks * predictions)
+        total = ops.sum(ops.square(predictions)) + ops.sum(ops.square(masks))
+        return 1.0 - (2.0 * overlap + self.smooth) / (total + self.smooth)
+
+    def get_config(self):
+        return {**super().get_config(), "smooth": self.smooth}
+
+
+@keras.saving.register_keras_serializable(package="gc_net")
+class MaskLoss(DiceLoss):
+    """Dice over the batch, plus Dice over each image, plus binary cross-entropy.
+
+    Over a whole batch Dice hardly sees a tiny shape beside a large one, and where a tiny shape is
+    missed altogether its gradient is nearly zero; the two other terms mend one each.
+    """
+
+    def __init__(self, smooth=1.0, name="mask", **kwargs):
+        super().__init__(smooth=smooth, name=name, **kwargs)
+
+    def call(self, y_true, y_pred):
+        masks, predictions = ops.cast(y_true, "float32"), ops.cast(y_pred, "float32")
+        axes = tuple(range(1, len(masks.shape)))
+        each = _dice(masks, predictions, axes, self.smooth)  # [B]
+        crossentropy = ops.mean(ops.binary_crossentropy(masks, predictions), axis=axes)
+        return super().call(masks, predictions) + each + crossentropy
+
+
+def _dice(masks, predictions, axes, smooth=0.0):
+    """Return 1 − (2·Σpg + s)/(Σp² + Σg² + s), summed over `axes`."""
+    overlap = ops.sum(masks * predictions, axis=axes)
+    total = ops.sum(ops.square(predictions) + ops.square(masks), axis=axes)
+    return 1.0 - (2.0 * overlap + smooth) / (total + smooth)

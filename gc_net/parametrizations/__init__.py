@@ -1,0 +1,32 @@
+"""Parametrizations: how a detector's raw outputs become the coefficients of a shape.
+
+| | `sigmoid` | `seamless` |
+|---|---|---|
+| centre | sigmoids | sigmoids |
+| extents | sigmoids | sigmoids of a size plus and minus half an elongation |
+| angle | a sigmoid over (−90°, 90°) | half the direction of the elongation, a vector |
+
+`sigmoid` is the paper's. Its angle has a seam: an axis that turns past the vertical jumps from one
+end of the range to the other. The way back leads through the horizontal, and a network in between
+answers the horizontal. `seamless` has no seam: the elongation is a vector (e₁, e₂) = e·(cos 2θ,
+sin 2θ). Each ellipse is one point of that plane, and the circle is its origin.
+
+Both keep the centre in the image and each extent below the image's side. Raw zeros are a centred
+shape of half the image's width and height at an angle of zero. For shapes that do not rotate, both
+are the same.
+"""
+
+from gc_net.registry import Registry
+
+PARAMETRIZATIONS = Registry(
+    "parametrization",
+    {
+        "seamless": "gc_net.parametrizations.seamless:Seamless",
+        "sigmoid": "gc_net.parametrizations.sigmoid:Sigmoid",
+    },
+)
+
+
+def get(name):
+    """Return the parametrization called `name`; a parametrization passes through."""
+    return PARAMETRIZATIONS.get(name)() if isinstance(name, str) else name

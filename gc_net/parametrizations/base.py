@@ -1,0 +1,36 @@
+"""What every parametrization offers."""
+
+import abc
+from typing import Any
+
+from keras import ops
+
+from gc_net.shapes.base import Shape
+
+
+class Parametrization(abc.ABC):
+    """A map of raw outputs to coefficients, and back."""
+
+    name: str
+
+    def num_outputs(self, shape: Shape) -> int:
+        """Return how many raw outputs a detector of this shape has."""
+        return shape.num_coefficients
+
+    @abc.abstractmethod
+    def decode(self, raw: Any, shape: Shape) -> Any:
+        """Map raw outputs [..., n] to coefficients [..., n], float32."""
+
+    @abc.abstractmethod
+    def encode(self, coefficients: Any, shape: Shape, margin: float = 1e-4) -> Any:
+        """Return raw outputs [..., n] that `decode` maps to the same shapes.
+
+        Args:
+            margin: How far centres and extents are kept off 0 and 1, which no output reaches.
+        """
+
+
+def logit(unit: Any, margin: float) -> Any:
+    """Invert the sigmoid, for values kept `margin` off 0 and 1."""
+    unit = ops.clip(unit, margin, 1 - margin)
+    return ops.log(unit) - ops.log1p(-unit)

@@ -1,0 +1,48 @@
+"""A parametrization without a seam: size and elongation, see `gc_net.parametrizations`."""
+
+from keras import ops
+
+from gc_net.parametrizations.base import Parametrization, logit
+
+# An elongation below this is moved off the origin by twice as much, 0.1 % of an extent: at the
+# origin the angle has no derivative.
+ROUND = 1e-3
+# A square that turns is another shape, unlike a circle. So the derivative by the direction of the
+# elongation grows without bound where a rectangle becomes square. It is damped below this one.
+_SQUARE = 0.1
+
+
+class Seamless(Parametrization):
+    """A size and an elongation; the latter is a vector at twice the angle."""
+
+    name = "seamless"
+
+    def decode(self, raw, shape):
+        raw = ops.cast(raw, "float32")
+        if not shape.rotates:
+            return ops.sigmoid(raw)
+        size, e1, e2 = (raw[..., place : place + 1] for place in (2, 3, 4))
+        is_round = ops.square(e1) + ops.square(e2) < ROUND**2
+        e1 = ops.where(is_round, e1 + 2 * ROUND, e1)
+        half = ops.sqrt(ops.square(e1) + ops.square(e2)) / 2
+        extents = [ops.sigmoid(size + half), ops.sigmoid(size - half)]  # the longer one first
+        angle = _half_direction(e1, e2, damping=_SQUARE if shape.has_corners else 0.0)
+        return ops.concatenate([ops.sigmoid(raw[..., :2]), *extents, angle], axis=-1)
+
+    def encode(self, coefficients, shape, margin=1e-4):
+        coefficients = ops.convert_to_tensor(coefficients, "float32")
+        logits = logit(coefficients[..., :4], margin)
+        if not shape.rotates:
+            return logits
+        width, height, turn = logits[..., 2:3], logits[..., 3:4], 2 * coefficients[..., 4:5]
+        size, elongation = (width + height) / 2, width - height
+        vector = [elongation * ops.cos(turn), elongation * ops.sin(turn)]
+        return ops.concatenate([logits[..., :2], size, *vector], axis=-1)
+
+
+def _half_direction(e1, e2, damping):
+    """Return θ = ½·atan2(e₂, e₁), with the derivative ½·(−e₂, e₁)/(e² + damping²)."""
+    square = ops.stop_gradient(ops.square(e1) + ops.square(e2) + damping**2)
+    # Only its derivative counts. Divided first: the product of large outputs would overflow.
+    slope = (e2 * ops.stop_gradient(e1 / square) - e1 * ops.stop_gradient(e2 / square)) / 2
+    return ops.stop_gradient(ops.arctan2(e2, e1) / 2) + slope - ops.stop_gradient(slope)

@@ -1,0 +1,161 @@
+"""Raw outputs to coefficients and back, for every shape and every parametrization."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import gc_net
+from gc_net import parametrizations, shapes
+from gc_net.generators.model import ModelGenerator
+
+ROTATING = [name for name in shapes.SHAPES if shapes.get(name).rotates]
+every_shape = pytest.mark.parametrize("shape", shapes.SHAPES.names)
+every_rotating_shape = pytest.mark.parametrize("shape", ROTATING)
+every_parametrization = pytest.mark.parametrize("name", parametrizations.PARAMETRIZATIONS.names)
+
+
+def decode(name, raw, shape):
+    return np.asarray(parametrizations.get(name).decode(raw, shapes.get(shape)))
+
+
+def encode(name, coefficients, shape):
+    return np.asarray(parametrizations.get(name).encode(coefficients, shapes.get(shape)))
+
+
+def gradient(name, raw, shape, target):
+    """Return masks' squared distance to `target` differentiated by the raw outputs, [B, m]."""
+    raw = tf.constant(raw, tf.float32)
+    generator = ModelGenerator(shape, target.shape[1])
+    with tf.GradientTape() as tape:
+        tape.watch(raw)
+        drawn = generator(parametrizations.get(name).decode(raw, generator.shape))
+        loss = tf.reduce_sum(tf.reduce_mean(tf.square(drawn - target), axis=(1, 2, 3)))
+    return tape.gradient(loss, raw).numpy()
+
+
+@every_shape
+@every_parametrization
+def test_zeros_are_a_centred_shape_of_half_the_size(name, shape):
+    num_outputs = parametrizations.get(name).num_outputs(shapes.get(shape))
+    coefficients = decode(name, np.zeros((1, num_outputs)), shape)[0]
+    np.testing.assert_allclose(coefficients[:4], 0.5, atol=1e-3)
+    np.testing.assert_allclose(coefficients[4:], 0.0, atol=1e-6)
+
+
+@every_shape
+@every_parametrization
+def test_a_fresh_detector_starts_there(name, shape):
+    detector = gc_net.Detector("tiny", shape, 32, parametrization=name, weights=None)
+    images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.uint8)
+    coefficients = np.asarray(detector(images))
+    np.testing.assert_allclose(coefficients[:, :4], 0.5, atol=0.05)
+    raw = detector.raw(images)
+    np.testing.assert_allclose(detector.parametrization.decode(raw, detector.shape), coefficients)
+
+
+@every_shape
+@every_parametrization
+def test_what_is_encoded_and_decoded_is_the_same_shape(name, shape):
+    figure = shapes.get(shape)
+    coefficients = np.asarray(figure.sample(300, (1, 2)))
+    again = decode(name, encode(name, coefficients, shape), shape)
+    np.testing.assert_allclose(figure.boxes(again), figure.boxes(coefficients), atol=3e-3)
+    np.testing.assert_allclose(again[:, :2], coefficients[:, :2], atol=1e-3)
+    drawn, expected = (np.asarray(figure.masks(each, 64, 64)) for each in (again, coefficients))
+    assert np.mean(drawn != expected) < 1e-3
+
+
+@every_shape
+@every_parametrization
+def test_centres_lie_in_the_image_and_extents_below_its_side(name, shape):
+    num_outputs = parametrizations.get(name).num_outputs(shapes.get(shape))
+    raw = np.random.default_rng(0).normal(0, 8, (500, num_outputs))
+    coefficients = decode(name, raw, shape)
+    assert np.all((coefficients[:, :4] >= 0) & (coefficients[:, :4] <= 1))
+    assert np.all(np.abs(coefficients[:, 4:]) <= math.pi / 2 + 1e-6)
+
+
+def test_shapes_that_do_not_rotate_are_the_same_in_both():
+    raw = np.random.default_rng(0).normal(0, 2, (20, 4))
+    np.testing.assert_array_equal(
+        decode("sigmoid", raw, "rectangle"), decode("seamless", raw, "rectangle")
+    )
+
+
+@every_rotating_shape
+def test_an_axis_that_turns_all_round_moves_the_outputs_by_small_steps(shape):
+    degrees = np.arange(0, 181, 2)
+    # As a fit of the axis would give it: in (−90°, 90°], so that it jumps at the vertical.
+    angles = np.radians((degrees + 89) % 180 - 89)
+    coefficients = [[0.5, 0.5, 0.8, 0.2, angle] for angle in angles]
+    raw = encode("seamless", np.array(coefficients), shape)
+    elongation = np.hypot(*raw[0, 3:])
+    steps = np.abs(np.diff(raw, axis=0)).max(axis=1)
+    assert steps.max() < 1.01 * elongation * math.radians(4)
+    np.testing.assert_allclose(raw[0], raw[-1], atol=1e-4)  # half a turn changes nothing
+    # Halfway between two axes on either side of the vertical is the vertical.
+    near = raw[[44, 46]].mean(axis=0, keepdims=True)
+    assert abs(decode("seamless", near, shape)[0, 4]) == pytest.approx(math.pi / 2, abs=1e-3)
+    assert np.abs(np.diff(encode("sigmoid", np.array(coefficients), shape), axis=0)).max() > 5
+
+
+@every_shape
+@every_parametrization
+@pytest.mark.parametrize("elongation", [0.0, 1e-8, 1e-3, 0.05, 1.0, 40.0, 1e30])
+@pytest.mark.parametrize("size", [-30.0, 0.0, 30.0])
+def test_gradients_are_finite_everywhere(name, shape, elongation, size):
+    figure = shapes.get(shape)
+    rows = [[0.3, -0.2, size, elongation * np.cos(t), elongation * np.sin(t)] for t in range(7)]
+    raw = np.array(rows)[:, : figure.num_coefficients]
+    target = np.zeros((1, 16, 16, 1), np.float32)
+    target[:, 2:8, 4:14] = 1.0
+    found = gradient(name, raw, shape, target)
+    assert np.isfinite(found).all()
+    # Nor do they explode where a shape becomes round, or square.
+    assert np.abs(found).max() < 2.0
+
+
+def test_the_gradient_near_and_at_the_circle_is_that_of_finite_differences():
+    shape, size = "rotated_ellipse", 32
+    generator = ModelGenerator(shape, size)
+    target = np.asarray(generator(np.array([[0.55, 0.45, 0.7, 0.3, 0.5]], np.float32)))
+
+    def loss(raw):
+        drawn = np.asarray(generator(decode("seamless", raw, shape)), np.float64)
+        return np.mean(np.square(drawn - target), axis=(1, 2, 3))
+
+    for e1, e2 in ((0.0, 0.0), (0.01, -0.02), (-0.3, 0.1), (0.8, 0.6)):
+        raw = np.array([[0.1, -0.1, 0.2, e1, e2]])
+        moves = 0.02 * np.eye(5)
+        expected = (loss(raw + moves) - loss(raw - moves)) / 0.04
+        found = gradient("seamless", raw, shape, target)[0]
+        np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
+
+
+def test_a_circle_learns_which_way_to_turn():
+    """The gradient at exactly round is that of the ellipses next to it, not zero."""
+    for degrees in (-80, -30, 0, 45, 90):
+        angle = np.radians(degrees)
+        wanted = np.array([[0.5, 0.5, 0.7, 0.3, angle]], np.float32)
+        target = np.asarray(ModelGenerator("rotated_ellipse", 48)(wanted))
+        *_, e1, e2 = -gradient("seamless", np.zeros((1, 5)), "rotated_ellipse", target)[0]
+        difference = np.arctan2(e2, e1) - 2 * angle
+        assert abs((difference + np.pi) % (2 * np.pi) - np.pi) < np.radians(5)
+
+
+def test_unknown_names_are_named():
+    with pytest.raises(ValueError, match=r"Unknown parametrization 'polar'.*seamless, sigmoid"):
+        gc_net.Detector("tiny", "rectangle", 32, parametrization="polar", weights=None)
+    with pytest.raises(ValueError, match=r"must be the name of a shape.*Received: 5"):
+        gc_net.Detector("tiny", 5, 32, weights=None)
+
+
+def test_a_detector_from_before_parametrizations_is_the_papers():
+    detector = gc_net.Detector("tiny", "rectangle", 32, weights=None)
+    config = detector.get_config()
+    assert (config.pop("shape"), config.pop("parametrization")) == ("rectangle", "seamless")
+    for count, shape in ((4, "rectangle"), (5, "rotated_rectangle")):
+        old = gc_net.Detector.from_config({**config, "num_coefficients": count})
+        assert (old.shape.name, old.parametrization.name) == (shape, "sigmoid")
