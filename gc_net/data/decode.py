@@ -11,16 +11,15 @@ import os
 import cv2
 import numpy as np
 
-from gc_net.data.headers import check_png_chunks, read_header
+from gc_net.data import pillow_formats
+from gc_net.data.headers import check_file_size, check_png_chunks, read_header
 from gc_net.data.splits import ImageError
 
-IMAGE_EXTENSIONS = frozenset(
-    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"}
-)
+IMAGE_EXTENSIONS = pillow_formats.extensions() | {
+    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff",
+}  # fmt: skip
 # Larger images are refused before they are decoded; three bytes a pixel make this 0.5 GB.
 MAX_PIXELS = 178_956_970
-# More than any image of so many pixels needs, even uncompressed in 16 bits with transparency.
-MAX_FILE_BYTES = 2 * 10**9
 # Raised whenever the same file may come out as other pixels than before; caches are keyed by it.
 DECODER_VERSION = f"1-opencv-{cv2.__version__}"
 
@@ -38,7 +37,7 @@ if "OPENCV_LOG_LEVEL" not in os.environ:
     cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
 
 
-def read_image(path, target=None):
+def read_image(path: str | os.PathLike, target: int | None = None) -> np.ndarray:
     """Return the image in a file, uint8 RGB [H, W, 3], upright.
 
     Args:
@@ -51,11 +50,12 @@ def read_image(path, target=None):
     return decode_image(read_bytes(path), target)
 
 
-def decode_image(data, target=None):
+def decode_image(data: bytes, target: int | None = None) -> np.ndarray:
     """Return the image encoded in `data`, uint8 RGB [H, W, 3], upright.
 
     Args:
-        data: Bytes of a JPEG, PNG, GIF, BMP, WebP or TIFF file.
+        data: Bytes of a JPEG, PNG, GIF, BMP, WebP, TIFF or AVIF file, or of a HEIC file where
+            pillow-heif is installed.
         target: Side length the image will be shrunk to. A JPEG much larger than that is decoded
             at 1/2, 1/4 or 1/8 of its size, never below twice `target`: several times faster for
             photos of many megapixels, and after shrinking within a few grey levels of the same.
@@ -66,7 +66,7 @@ def decode_image(data, target=None):
     return decode_with_size(data, target)[0]
 
 
-def decode_with_size(data, target=None):
+def decode_with_size(data: bytes, target: int | None = None) -> tuple[np.ndarray, tuple[int, int]]:
     """Return `decode_image(data, target)` and the (height, width) the upright image has in full."""
     header = _checked_header(data)
     if header.kind == "JPEG":
@@ -74,7 +74,10 @@ def decode_with_size(data, target=None):
     elif header.kind == "PNG":
         check_png_chunks(data)
     reduction = _reduction(header, target)
-    image = _to_rgb(_decode(data, header, reduction), header.kind)
+    if header.kind in ("AVIF", "HEIC"):
+        image = pillow_formats.pixels(data, header.kind)
+    else:
+        image = _to_rgb(_decode(data, header, reduction), header.kind)
     expected = (-(-header.stored_height // reduction), -(-header.stored_width // reduction))
     if header.kind == "TIFF":
         expected = header.size  # OpenCV turns a TIFF upright whatever it is asked for
@@ -89,7 +92,7 @@ def decode_with_size(data, target=None):
     return np.ascontiguousarray(image), header.size
 
 
-def read_size(path):
+def read_size(path: str | os.PathLike) -> tuple[int, int]:
     """Return (height, width) of the upright image in a file, from its header alone.
 
     Raises:
@@ -105,7 +108,7 @@ def read_size(path):
         raise _unopened(error) from error
 
 
-def read_bytes(path):
+def read_bytes(path: str | os.PathLike) -> bytes:
     """Return the content of a file; raise `ImageError` where it cannot be opened."""
     try:
         # Not open().read(): each of its many system calls hands the interpreter to another thread.
@@ -114,8 +117,7 @@ def read_bytes(path):
         descriptor = os.open(path, os.O_RDONLY | flags)
         try:
             size = os.fstat(descriptor).st_size
-            if size > MAX_FILE_BYTES:
-                raise ImageError(f"too large: {size:,} bytes, the limit is {MAX_FILE_BYTES:,}")
+            check_file_size(size)
             data = os.read(descriptor, size)
             while len(data) < size and (more := os.read(descriptor, size - len(data))):
                 data += more
@@ -140,17 +142,17 @@ class FileReader:
         split = Split(..., files=files, root=root, read=FileReader(root, files))
     """
 
-    def __init__(self, root, files):
+    def __init__(self, root: str, files: np.ndarray):
         self.root = root
         self.files = files
 
-    def path(self, index):
+    def path(self, index: int) -> str:
         return os.path.join(self.root, os.fsdecode(self.files[index]))
 
-    def __call__(self, index):
+    def __call__(self, index: int) -> np.ndarray:
         return read_image(self.path(index))
 
-    def reduced(self, index, target):
+    def reduced(self, index: int, target: int) -> tuple[np.ndarray, tuple[int, int]]:
         """Return the image, reduced where that is cheaper, and its full (height, width)."""
         return decode_with_size(read_bytes(self.path(index)), target)
 

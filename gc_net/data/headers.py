@@ -1,13 +1,19 @@
 """What an image file says of itself before anything is decoded: its kind, size and orientation.
 
 Knowing the size first keeps a few bytes that claim 20,000 × 20,000 pixels from being decoded, and
-lets a dataset of a million files be checked without decoding one. OpenCV offers no such look.
+lets a dataset of a million files be checked without decoding one. OpenCV offers no such look, and
+docs/dependencies.md says why this is not Pillow's; AVIF and HEIC are, see `pillow_formats`.
 """
 
 import dataclasses
+import mmap
 import struct
 
+from gc_net.data import pillow_formats
 from gc_net.data.splits import ImageError
+
+# More than any image of `decode.MAX_PIXELS` needs, even uncompressed in 16 bits with transparency.
+MAX_FILE_BYTES = 2 * 10**9
 
 _ORIENTATION = 0x0112
 _WIDTH, _HEIGHT = 0x0100, 0x0101
@@ -19,7 +25,7 @@ _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 @dataclasses.dataclass(frozen=True)
 class Header:
     """Attributes:
-    kind: `"JPEG"`, `"PNG"`, `"GIF"`, `"BMP"`, `"WebP"` or `"TIFF"`.
+    kind: `"JPEG"`, `"PNG"`, `"GIF"`, `"BMP"`, `"WebP"`, `"TIFF"`, `"AVIF"` or `"HEIC"`.
     stored_height, stored_width: Size as stored, before `orientation` is applied.
     orientation: EXIF orientation, 1 (upright) to 8.
     body: Where a JPEG's frame begins, after its metadata, which may hold a thumbnail JPEG.
@@ -32,13 +38,13 @@ class Header:
     body: int = 0
 
     @property
-    def size(self):
+    def size(self) -> tuple[int, int]:
         """(height, width) of the upright image."""
         stored = (self.stored_height, self.stored_width)
         return stored[::-1] if self.orientation >= 5 else stored
 
 
-def read_header(data):
+def read_header(data: bytes | mmap.mmap) -> Header:
     """Return the `Header` of an encoded image.
 
     Args:
@@ -49,20 +55,36 @@ def read_header(data):
     """
     if len(data) == 0:
         raise ImageError("the file is empty (0 bytes)")
-    start = bytes(data[:12])
+    start = bytes(data[:32])
+    kind = pillow_formats.kind_of(start)
+    if kind is not None:
+        check_file_size(len(data))  # since all of it is read
+        return _sized(Header(kind, *pillow_formats.header_of(bytes(data), kind)))
     found = next(((kind, parse) for matches, kind, parse in _KINDS if matches(start)), None)
     if found is None:
         raise ImageError(
-            f"not a JPEG, PNG, GIF, BMP, WebP or TIFF image: it begins with {start[:8]!r}"
+            f"not a JPEG, PNG, GIF, BMP, WebP, TIFF, AVIF or HEIC image: it begins with "
+            f"{start[:8]!r}"
         )
     kind, parse = found
     try:
         header = Header(kind, *parse(data))
     except (struct.error, IndexError) as error:
         raise ImageError(f"truncated: the {kind} header is incomplete") from error
+    return _sized(header)
+
+
+def check_file_size(size: int) -> None:
+    """Raise an `ImageError` where a file is larger than any image has reason to be."""
+    if size > MAX_FILE_BYTES:
+        raise ImageError(f"too large: {size:,} bytes, the limit is {MAX_FILE_BYTES:,}")
+
+
+def _sized(header):
     if header.stored_height < 1 or header.stored_width < 1:
         raise ImageError(
-            f"the {kind} header gives a size of {header.stored_width} × {header.stored_height}"
+            f"the {header.kind} header gives a size of {header.stored_width} × "
+            f"{header.stored_height}"
         )
     return header
 
@@ -102,7 +124,7 @@ def _png(data):
     return height, width, _chunk_orientation(data, 8, ">I4s", b"eXIf", trailer=4)
 
 
-def check_png_chunks(data):
+def check_png_chunks(data: bytes) -> None:
     """Raise an `ImageError` where a PNG's chunk claims to be longer than the file.
 
     OpenCV makes room for what is claimed before it looks: two gigabytes for a file of some bytes.

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 
+from gc_net.data.pillow_formats import HEIC_EXTENSIONS, INSTALL_HEIC
 from gc_net.data.splits import DataError
 from gc_net.datasets.image_files import some
 
@@ -19,7 +20,8 @@ from gc_net.datasets.image_files import some
 IGNORED_NAMES = frozenset(["__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"])
 # Pictures that people do have, and that need converting first.
 _UNREAD_PICTURES = frozenset(
-    {".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".psd", ".raw", ".dng", ".cr2", ".cr3"}
+    HEIC_EXTENSIONS
+    | {".jxl", ".jp2", ".svg", ".psd", ".raw", ".dng", ".cr2", ".cr3"}
     | {".nef", ".arw", ".orf", ".raf", ".rw2"}
 )
 # Reading folders waits for the disk or the network more than it computes.
@@ -75,6 +77,8 @@ class Listing:
         if unread:
             found = some(f"{count:,} {suffix}" for suffix, count in sorted(unread.items()))
             messages.append(f"pictures to convert to JPEG or PNG first: {found}")
+            if HEIC_EXTENSIONS & set(unread):
+                messages.append(f"`{INSTALL_HEIC}` lets HEIC be read as it is")
         if messages:
             warnings.warn(
                 f"Left out of {self.root}: {'; '.join(messages)}.", stacklevel=stacklevel + 1

@@ -1,11 +1,13 @@
 """One small picture in every encoding that tests need, made by OpenCV or byte by byte."""
 
 import base64
+import io
 import struct
 import zlib
 
 import cv2
 import numpy as np
+from PIL import Image
 
 RED, GREEN, BLUE = (200, 60, 30), (20, 200, 40), (30, 40, 220)
 
@@ -85,6 +87,15 @@ def webp_with_exif(image, orientation):
     return b"RIFF" + struct.pack("<I", len(body)) + body
 
 
+def avif(image, orientation=None, kind="AVIF"):
+    """An AVIF, or a HEIC where `kind` says "HEIF" and its plug-in is there, of the best quality."""
+    exif_block = b"Exif\0\0" + exif(orientation) if orientation else b""
+    file = io.BytesIO()
+    options = {"subsampling": "4:4:4"} if kind == "AVIF" else {"chroma": 444}
+    Image.fromarray(image).save(file, kind, quality=100, exif=exif_block, **options)
+    return file.getvalue()
+
+
 def tiff(image, orientation=1):
     """An uncompressed TIFF: greyscale of 8 or 16 bits, or RGBA whose colours ignore the alpha."""
     height, width, channels = np.atleast_3d(image).shape
@@ -122,6 +133,14 @@ def png_bomb(height=20_000, width=20_000):
     header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
     chunks = png_chunk(b"IHDR", header) + png_chunk(b"IDAT", rows) + png_chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+def avif_bomb(height=14_000, width=14_000):
+    """An AVIF of a few pixels whose header says that it has height × width."""
+    data = bytearray(avif(picture()))
+    place = data.index(b"ispe") + 8
+    data[place : place + 8] = struct.pack(">II", width, height)
+    return bytes(data)
 
 
 _INDICES = (picture() == GREEN).all(axis=-1) + 2 * (picture() == BLUE).all(axis=-1)

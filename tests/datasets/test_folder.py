@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from gc_net import datasets
+from gc_net.data import index
+from gc_net.data.pillow_formats import HEIC_EXTENSIONS
 from gc_net.data.splits import DataError
 from gc_net.datasets.folder import Folder
 from tests.datasets.samples import write_image, write_photos, write_text
@@ -248,18 +250,22 @@ def test_a_single_class_is_an_error_that_guesses_what_was_meant(tmp_path):
 def test_no_images_at_all_is_an_error_that_says_what_was_found(tmp_path):
     with pytest.raises(DataError, match=r"No images.*found no files"):
         Folder(tmp_path)
-    write_text(tmp_path / "a" / "x.heic", "x")
-    with pytest.raises(DataError, match=r"No images.*found 1 \.heic files"):
+    write_text(tmp_path / "a" / "x.psd", "x")
+    with pytest.raises(DataError, match=r"No images.*found 1 \.psd files"):
         Folder(tmp_path)
     with pytest.raises(DataError, match="does not exist"):
         Folder(tmp_path / "absent")
 
 
-def test_pictures_of_unread_kinds_are_named(tmp_path, recwarn):
+def test_pictures_of_unread_kinds_are_named(tmp_path, recwarn, monkeypatch):
+    # As without Pillow's plug-in for HEIC.
+    monkeypatch.setattr(index, "IMAGE_EXTENSIONS", index.IMAGE_EXTENSIONS - HEIC_EXTENSIONS)
     write_photos(tmp_path, {"a": 2, "b": 2})
     write_text(tmp_path / "a" / "x.HEIC", "x")
     Folder(tmp_path)
-    assert "convert to JPEG or PNG first: 1 .heic" in str(recwarn.pop(UserWarning).message)
+    message = str(recwarn.pop(UserWarning).message)
+    assert "convert to JPEG or PNG first: 1 .heic" in message
+    assert "`pip install pillow-heif` lets HEIC be read" in message
 
 
 def test_a_test_class_that_is_not_trained_is_an_error(tmp_path):

@@ -38,6 +38,8 @@ FILES = {
     "plain TIFF": encoded.tiff(_PHOTO[..., 0], 7),
     "16-bit TIFF": encoded.encode(".tiff", _PICTURE * _WIDE),
     "transparent TIFF": encoded.tiff(_ALPHA),
+    "AVIF": encoded.avif(_PHOTO),
+    "turned, transparent AVIF": encoded.avif(_ALPHA, 6),
 }
 _NUMBERS = (0, 1, 2, 127, 255, 256, 12_000, 20_000, 2**15 - 1, 2**15, 2**16 - 1, 2**24, 2**30)
 _NUMBERS += (2**31 - 1, 2**31, 2**32 - 1)

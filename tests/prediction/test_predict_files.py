@@ -323,9 +323,9 @@ def test_an_output_folder_among_the_images_is_not_predicted_on(
 
 
 def test_what_a_folder_of_images_holds_and_is_not_read_is_named(model_dir, photos, tmp_path):
-    (photos / "x.HEIC").write_text("x")
+    (photos / "x.PSD").write_text("x")
     (photos / "again").symlink_to(photos / "b c")
-    with pytest.warns(UserWarning, match=r"again = b c; .*convert to JPEG or PNG first: 1 \.heic"):
+    with pytest.warns(UserWarning, match=r"again = b c; .*convert to JPEG or PNG first: 1 \.psd"):
         summary = predict_files(model_dir, photos, tmp_path / "out", "csv")
     assert (summary.num_images, summary.unreadable) == (5, ())
 
