@@ -5,16 +5,20 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from gc_net import Classifier
+from gc_net import Classifier, teachers
 from gc_net.backbones import BACKBONES
 from gc_net.data.pipeline import training_batches
 from gc_net.datasets import DATASETS
+from gc_net.generators import GENERATORS
+from gc_net.losses import LOSS_TERMS
 from gc_net.methods import METHODS
 from gc_net.methods.base import Forward
+from gc_net.parametrizations import PARAMETRIZATIONS
 from gc_net.prediction.formats import FORMATS
 from gc_net.registry import Registry
 from gc_net.shapes import SHAPES
@@ -46,7 +50,11 @@ def example(monkeypatch):
 # The tool whose help shows the name, for each kind.
 TOOLS = {
     "A shape": ("train", "detector_shape"),
+    "A parametrization": ("train", "detector_parametrization"),
     "A backbone": ("train", "backbone"),
+    "A generator": ("train", "detector_generator"),
+    "A loss term": ("train", None),
+    "A teacher": ("train", None),
     "A dataset": ("train", "dataset"),
     "A method to compare with": ("evaluate", "methods"),
     "A label format": ("predict", "format"),
@@ -60,7 +68,7 @@ def test_every_example_is_tested():
 
 @pytest.mark.parametrize("tool", sorted({tool for tool, _ in TOOLS.values()}))
 def test_what_is_registered_is_in_the_help_of_its_tool(tool):
-    examples = {title: flag for title, (name, flag) in TOOLS.items() if name == tool}
+    examples = {title: flag for title, (name, flag) in TOOLS.items() if name == tool and flag}
     code = "\n".join(EXAMPLES[title] for title in examples)
     code += f"\nfrom tools import program, {tool}\nprint(program.help_text({tool}.main))"
     command = [sys.executable, "-c", code]
@@ -88,6 +96,38 @@ def test_the_backbone_carries_a_classifier(example):
     assert classifier(np.zeros([2, 32, 32, 3], "float32")).shape == (2, 3)
     backbone = BACKBONES.get("wide")()
     assert backbone.trunk(32).get_layer(backbone.descriptor_layer).output.shape == (None, 4, 4, 64)
+
+
+def test_the_parametrization_is_undone_by_its_own_inverse(example):
+    example("A parametrization")
+    parametrization, shape = PARAMETRIZATIONS.get("straight")(), SHAPES.get("rotated_ellipse")()
+    coefficients = np.array([[0.3, 0.6, 0.2, 0.7, -1.1], [0.5, 0.5, 0.9, 0.1, 0.4]], "float32")
+    raw = parametrization.encode(coefficients, shape)
+    np.testing.assert_allclose(parametrization.decode(raw, shape), coefficients, atol=1e-5)
+
+
+def test_the_generator_draws_the_shape(example):
+    example("A generator")
+    generator = GENERATORS.get("sigmoid")("rotated_ellipse", image_size=64, epsilon=0.02)
+    coefficients = np.array([[0.5, 0.45, 0.6, 0.3, 0.4]], "float32")
+    exact = generator.shape.masks(coefficients, 64, 64)
+    np.testing.assert_array_equal(generator(coefficients) > 0.5, np.asarray(exact) > 0.5)
+
+
+def test_the_loss_term_is_one_of_a_models_losses(example):
+    example("A loss term")
+    term = LOSS_TERMS.get("elongation")()
+    coefficients = np.array([[0.5, 0.5, 0.9, 0.2], [0.5, 0.5, 0.3, 0.4]], "float32")
+    np.testing.assert_allclose(term(np.zeros(2), {"coefficients": coefficients}), 0.4)
+
+
+def test_the_teacher_shows_what_its_settings_say(example):
+    example("A teacher")
+    teacher = teachers.get("middle:extent=0.7")
+    lesson = SimpleNamespace(shape=SHAPES.get("rectangle")())
+    targets = teacher.placer(lesson).place(np.zeros([3, 32, 32, 3]))
+    np.testing.assert_allclose(targets.coefficients, [[0.5, 0.5, 0.7, 0.7]] * 3)
+    assert (targets.weights == 1).all()
 
 
 def test_the_dataset_feeds_a_training(example):
