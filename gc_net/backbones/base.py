@@ -22,11 +22,14 @@ class Backbone(abc.ABC):
         image_size: Side of the square images the ImageNet weights were trained on.
         descriptor_layer: Layer of the trunk whose output serves best as a map of descriptors,
             for methods that compare positions (`trunk.get_layer(descriptor_layer).output`).
+        feature_layers: The last layers of the trunk at its three coarsest resolutions, the finest
+            first.
     """
 
     name: str
     image_size: int
     descriptor_layer: str
+    feature_layers: tuple[str, str, str]
 
     @abc.abstractmethod
     def normalizer(self):

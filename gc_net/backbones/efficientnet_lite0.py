@@ -43,6 +43,7 @@ class EfficientNetLite0(Backbone):
     name = "efficientnet_lite0"
     image_size = 224
     descriptor_layer = "block6d_add"  # the last of 192 channels
+    feature_layers = ("block3b_add", "block5c_add", "block6d_add")
 
     def normalizer(self):
         return layers.normalizer(mean=127.0, std=128.0)

@@ -35,6 +35,7 @@ class GoogLeNet(Backbone):
     name = "googlenet"
     image_size = 224
     descriptor_layer = "inception5b"
+    feature_layers = ("inception3b", "inception4e", "inception5b")
 
     def normalizer(self):
         return layers.imagenet_normalizer()

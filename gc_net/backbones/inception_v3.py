@@ -28,6 +28,7 @@ class InceptionV3(Backbone):
     name = "inception_v3"
     image_size = 299
     descriptor_layer = "mixed10"
+    feature_layers = ("mixed2", "mixed7", "mixed10")
 
     def normalizer(self):
         return layers.normalizer(mean=127.5, std=127.5)

@@ -12,6 +12,7 @@ class Tiny(Backbone):
     name = "tiny"
     image_size = 32
     descriptor_layer = "relu3"
+    feature_layers = ("relu1", "relu2", "relu3")
 
     def normalizer(self):
         return layers.normalizer(mean=127.0, std=128.0)

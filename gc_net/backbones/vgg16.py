@@ -28,6 +28,7 @@ class VGG16(Backbone):
     name = "vgg16"
     image_size = 224
     descriptor_layer = "block5_conv3"
+    feature_layers = ("block4_conv3", "block5_conv3", "block5_pool")
 
     def normalizer(self):
         return layers.imagenet_normalizer()

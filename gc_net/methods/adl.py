@@ -8,7 +8,6 @@ from gc_net.methods.training import ClassifierTraining
 
 DROP_RATE = 0.75  # how often the strongest part is dropped; else it is made stronger
 THRESHOLD = 0.8  # of an image's strongest attention, above which it is dropped
-NUM_LAYERS = 3
 
 
 class AttentionDropout(keras.layers.Layer):
@@ -45,22 +44,13 @@ class AttentionTraining(ClassifierTraining):
 
     def __init__(self, classifier, *args, **kwargs):
         super().__init__(classifier, *args, **kwargs)
-        places = last_maps(classifier.trunk, NUM_LAYERS)
+        places = classifier.backbone.feature_layers
         self.dropout = [AttentionDropout(self.seeds, name=f"adl_{name}") for name in places]
         self.trunk = self.inserted(dict(zip(places, self.dropout, strict=True)))
 
     def outputs(self, normalized, training):
         features = self.trunk(normalized, training=training)
         return {"logits": self.classifier.head(features, training=training)}
-
-
-def last_maps(trunk: keras.Model, count: int) -> list[str]:
-    """Return the names of the last layers at each of a trunk's last `count` resolutions."""
-    last = {}
-    for layer in trunk.layers[1:]:
-        if len(layer.output.shape) == 4:
-            last[layer.output.shape[1]] = layer.name  # a later one at this size replaces it
-    return [last[size] for size in sorted(last)[:count]]
 
 
 class ADL(CAM):

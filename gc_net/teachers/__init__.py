@@ -5,17 +5,17 @@
 | `descriptors` | the patch that deep descriptor transforming finds, Wei et al. 2017 |
 | `silhouettes` | that patch, or another teacher's, cut out by the colours of the image (GrabCut) |
 | `model` | the shapes that a trained model places in the image and in its mirror image |
-| `committee` | the mean of several teachers, weighed by how far they agree |
+| `segmenter` | what a small network has learned from other images' silhouettes |
+| `committee` | the mean or median of several teachers, weighed by how far they agree |
 
 A teacher is named by its name and those of its settings that differ from its defaults,
 `silhouettes:size=192`; by the folder of a trained model; or as a committee,
-`descriptors+silhouettes`. A setting that a teacher does not have is that of its `source`:
-`silhouettes:weights=classifier`.
+`descriptors+silhouettes`. Brackets keep together: `(descriptors+silhouettes):share=2+segmenter`. A
+setting that a teacher does not have is that of its `source`: `silhouettes:weights=classifier`.
 """
 
 import dataclasses
 import os
-import re
 
 from gc_net.registry import Registry
 
@@ -24,6 +24,7 @@ TEACHERS = Registry(
     {
         "descriptors": "gc_net.teachers.descriptors:Descriptors",
         "silhouettes": "gc_net.teachers.silhouettes:Silhouettes",
+        "segmenter": "gc_net.teachers.segmenter:Segmenter",
         "model": "gc_net.teachers.model:Model",
         "committee": "gc_net.teachers.committee:Committee",
     },
@@ -39,19 +40,25 @@ def get(name):
     """
     if not isinstance(name, str):
         return name
-    if "+" in name and not os.path.isdir(_split(name)[0]):
-        return TEACHERS.get("committee")(members=tuple(name.split("+")))
-    name, options = _split(name)
-    values = dict(option.split("=", 1) for option in options.split(":")[1:])
-    if name not in TEACHERS:
+    if len(_split(name, "+")) > 1 and not os.path.isdir(name):
+        name = f"({name})"
+    name, *options = _split(name, ":")
+    while options and "=" not in options[0]:  # a path may have a colon, too
+        name += f":{options.pop(0)}"
+    values = dict(option.split("=", 1) for option in options)
+    if name.startswith("("):
+        name, values = "committee", {"members": tuple(_split(name[1:-1], "+")), **values}
+    elif name not in TEACHERS:
         name, values = "model", {"folder": name, **values}
     teacher = TEACHERS.get(name)
     fields = {field.name: field for field in dataclasses.fields(teacher)}
     if "source" in fields:
         source = values.pop("source", fields["source"].default)
-        for field in set(values) - set(fields):
-            source += f":{field}={values.pop(field)}"
-        values["source"] = source
+        if source.startswith("(") and len(_split(source[1:-1], "+")) == 1:
+            source = source[1:-1]
+        values["source"] = ":".join(
+            [source, *(f"{key}={values.pop(key)}" for key in [*values] if key not in fields)]
+        )
     return teacher.from_dict({key: _typed(key, text, fields) for key, text in values.items()})
 
 
@@ -93,16 +100,24 @@ _OLD_DEFAULTS = {
 }
 
 
-def _split(name):
-    """Return a name and its options, `":size=192:margin=0.1"` or nothing."""
-    options = re.search(r"(:\w+=[^:]*)*$", name).group()
-    return name.removesuffix(options) if options else name, options
+def _split(text, mark):
+    """Return the parts of `text` between `mark`s that stand outside of all brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == mark and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def _typed(name, text, fields):
     if name not in fields:
         return text  # the error is that of `Settings.from_dict`, which lists the settings
     kind = fields[name].type
+    if not isinstance(text, str):
+        return text
     if kind is bool:
         if text not in ("true", "false"):
             raise ValueError(f"`{name}` must be true or false. Received: {name}={text!r}")

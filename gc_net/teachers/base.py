@@ -2,9 +2,10 @@
 
 import abc
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import keras
 import numpy as np
 
 from gc_net.backbones.base import Backbone
@@ -61,13 +62,19 @@ class Lesson:
     backbone: Backbone
     weights: str
     classifier: Classifier | None = None
-    _maps: dict = dataclasses.field(default_factory=dict)
+    _made: dict = dataclasses.field(default_factory=dict)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` returned when it was first asked for by `key`."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def maps(self, teacher: "MapTeacher") -> "Maps":
         """Return a teacher's `Maps`, fitted once however many others build on them."""
-        if teacher not in self._maps:
-            self._maps[teacher] = teacher.fit_maps(self)
-        return self._maps[teacher]
+        # Neither its share nor its angles change the maps.
+        key = dataclasses.replace(teacher, share=1.0, upright=False)
+        return self.once(key, lambda: teacher.fit_maps(self))
 
     def batches(self, image_size: int, label: str, indices=None) -> Any:
         """Return the training images, whole and squashed to `image_size`, as dicts of a batch."""
@@ -118,7 +125,15 @@ class Teacher(Settings, abc.ABC):
 
     def targets(self, lesson: Lesson) -> Targets:
         """Return a target for each training image."""
-        return ask([self], lesson)[0]
+        return self.joined(lesson, iter(ask(self.asked(), lesson)))
+
+    def asked(self) -> list["Teacher"]:
+        """Return the teachers that look at images: itself, or those of a committee."""
+        return [self]
+
+    def joined(self, lesson: Lesson, found: Iterator[Targets]) -> Targets:
+        """Return its targets, given those of all `asked`; takes as many as it has asked."""
+        return next(found)
 
 
 class Maps:
@@ -151,6 +166,12 @@ class MapTeacher(Teacher):
     """
 
     upright: bool = False
+
+    def trunk(self, lesson: Lesson, image_size: int) -> keras.Model:
+        """Return the trunk by whose features it knows objects: the backbone's, if it has none."""
+        trunk = lesson.backbone.trunk(image_size)
+        lesson.backbone.load_weights(trunk, weights=lesson.weights)
+        return trunk
 
     @abc.abstractmethod
     def fit_maps(self, lesson: Lesson) -> Maps:

@@ -1,39 +1,46 @@
-"""Several teachers at once: their mistakes are not the same, so their mean is better than each.
+"""Several teachers at once: their mistakes are not the same, so together they are better.
 
 Descriptors see objects too large and silhouettes see them too small. On birds, the mean of both has
 ten points more of CorLoc than either, before anything is trained (docs/results.md).
 """
 
 import dataclasses
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from gc_net.metrics import box_iou, mask_iou
 from gc_net.shapes.base import Shape
+from gc_net.stages.config import setting
 from gc_net.teachers import get
-from gc_net.teachers.base import Lesson, Targets, Teacher, ask
+from gc_net.teachers.base import Lesson, Targets, Teacher
 
-_DEFAULT = ("descriptors:share=0.3", "silhouettes:size=160:share=0.7")
+_DEFAULT = ("segmenter", "segmenter:cut=0.3", "(descriptors+segmenter:cut=0.3)")
 _MASK_SIZE, _MASKS_AT_ONCE = 64, 256
 
 
 @dataclasses.dataclass(frozen=True)
 class Committee(Teacher):
-    """The mean of its members' shapes.
+    """What its members say together.
 
     A target's weight is how far the members agree on it, the mean overlap of any two, times how
     far these trust themselves. Who finds nothing agrees with nobody.
 
     Attributes:
         members: Teachers; each has its `share`.
+        average: The mean, or the median, which one member that is far off does not move.
     """
 
     name: ClassVar[str] = "committee"
-    members: tuple = _DEFAULT
+    members: tuple = ()
+    average: str = setting("mean", ("mean", "median"))
 
     def __post_init__(self):
         super().__post_init__()
+        if not self.members:
+            object.__setattr__(self, "members", _DEFAULT)
+            object.__setattr__(self, "average", "median")
         object.__setattr__(self, "members", tuple(get(member) for member in self.members))
 
     def check(self, lesson: Lesson) -> None:
@@ -43,24 +50,30 @@ class Committee(Teacher):
     def placer(self, lesson: Lesson):
         raise TypeError("A committee is asked by `targets`: its members see other images each.")
 
-    def targets(self, lesson: Lesson) -> Targets:
-        found = ask(self.members, lesson)
+    def asked(self) -> list[Teacher]:
+        return [teacher for member in self.members for teacher in member.asked()]
+
+    def joined(self, lesson: Lesson, found: Iterator[Targets]) -> Targets:
+        targets = [member.joined(lesson, found) for member in self.members]
         shares = np.array([member.share for member in self.members])
-        return agreed(lesson.shape, found, shares)
+        return agreed(lesson.shape, targets, shares, self.average)
 
 
-def agreed(shape: Shape, found: list[Targets], shares: np.ndarray) -> Targets:
-    """Return the mean of several targets for each image, weighed by how far they agree.
+def agreed(
+    shape: Shape, found: list[Targets], shares: np.ndarray, average: str = "mean"
+) -> Targets:
+    """Return one target for each image of several, weighed by how far they agree.
 
     Args:
         found: M `Targets` of N images each.
         shares: [M], how much each counts.
+        average: `"mean"` or `"median"`.
     """
     coefficients = np.stack([targets.coefficients for targets in found])  # [M, N, n]
     there = np.isfinite(coefficients[..., 0])
     trust = np.where(there, np.stack([targets.weights for targets in found]), 0.0)
     shares = np.asarray(shares, float)[:, None]
-    mean = averaged(shape, coefficients, shares * there)
+    joined = averaged(shape, coefficients, shares * there, average)
     agreement, total = np.zeros(there.shape[1]), 0.0
     for one in range(len(found)):
         for other in range(one):
@@ -69,33 +82,62 @@ def agreed(shape: Shape, found: list[Targets], shares: np.ndarray) -> Targets:
             agreement += share * iou * np.sqrt(trust[one] * trust[other])
             total += share
     weights = agreement / total if total else trust[0]
-    return Targets(mean, np.where(np.isnan(mean[:, 0]), 0.0, weights).astype(np.float32))
+    return Targets(joined, np.where(np.isnan(joined[:, 0]), 0.0, weights).astype(np.float32))
 
 
-def averaged(shape: Shape, coefficients: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return the mean [N, n] of shapes [M, N, n] with shares [M, N]; NaN where all shares are 0.
+def averaged(
+    shape: Shape, coefficients: np.ndarray, shares: np.ndarray, average: str = "mean"
+) -> np.ndarray:
+    """Return one shape [N, n] of several [M, N, n] with shares [M, N]; NaN where all are 0.
 
-    Upright ones are averaged edge by edge. Of shapes that rotate, the figure's spread is averaged
-    as a matrix, as angles have no mean; by its square root, so that extents, not areas, are.
+    Upright shapes are averaged edge by edge. Angles have no mean, so those that rotate are seen as
+    the box around their axes' ellipse and the correlation of x and y in it: the edges are averaged
+    as if it were upright, and the correlation, which has no seam, by its mean.
     """
     total = shares.sum(axis=0)
-    shares = np.where(total > 0, shares, np.nan) / np.where(total > 0, total, 1.0)
-    known = np.nan_to_num(np.asarray(coefficients, np.float64))
-    mean = np.einsum("mn,mnk->nk", shares, known)
+    found = total > 0
+    shares = shares[:, found] / total[found]
+    known = np.nan_to_num(np.asarray(coefficients, np.float64))[:, found]
+    center, half, correlation = known[..., :2], known[..., 2:4] / 2, None
     if shape.rotates:
         frame = shape.frame(known)
-        half_axes = np.stack([np.asarray(frame.u), np.asarray(frame.v)], axis=-1)
-        squares, axes = np.linalg.eigh(half_axes @ np.swapaxes(half_axes, -1, -2))
-        extents = 2 * np.sqrt(np.maximum(squares, 0.0))  # [M, N, 2]
-        spread = np.einsum("mnik,mnk,mnjk->mnij", axes, extents, axes)
-        spread = np.einsum("mn,mnij->nij", shares, spread)
-        found = ~np.isnan(mean[:, 0])
-        values, axes = np.linalg.eigh(spread[found])
+        axes = np.stack([np.asarray(frame.u), np.asarray(frame.v)], axis=-1)  # [M, F, 2, 2]
+        spread = axes @ np.swapaxes(axes, -1, -2)
+        half = np.sqrt(np.stack([spread[..., 0, 0], spread[..., 1, 1]], axis=-1))
+        correlation = spread[..., 0, 1] / np.maximum(half.prod(axis=-1), 1e-12)
+        correlation = (shares * correlation).sum(axis=0)
+    edges = np.concatenate([center - half, center + half], axis=-1)  # [M, F, 4]
+    join = {"mean": _mean, "median": _median}[average]
+    edges = join(edges, np.broadcast_to(shares[..., None], edges.shape))
+    joined = np.full(coefficients.shape[1:], np.nan, np.float32)
+    extent = edges[:, 2:] - edges[:, :2]
+    joined[found, :2] = (edges[:, :2] + edges[:, 2:]) / 2
+    joined[found, 2:4] = extent
+    if shape.rotates:
+        off = correlation * extent.prod(axis=-1)
+        squares = np.stack([extent[:, 0] ** 2, off, off, extent[:, 1] ** 2], axis=-1)
+        values, axes = np.linalg.eigh(squares.reshape(-1, 2, 2))  # the longer axis last
+        values = np.sqrt(np.maximum(values, 0.0))
         angle = np.arctan2(axes[:, 1, 1], axes[:, 0, 1])
         # An axis has no direction: into the half turn that coefficients use.
         angle -= np.pi * np.ceil(angle / np.pi - 0.5)
-        mean[found, 2:] = np.stack([values[:, 1], values[:, 0], angle], axis=-1)
-    return mean.astype(np.float32)
+        joined[found, 2:] = np.stack([values[:, 1], values[:, 0], angle], axis=-1)
+    return joined
+
+
+def _mean(values, shares):
+    return (shares * values).sum(axis=0)
+
+
+def _median(values, shares):
+    """Return the values below and above which lies half of the shares; between two, their mean."""
+    order = values.argsort(axis=0, kind="stable")
+    values = np.take_along_axis(values, order, axis=0)
+    reached = np.take_along_axis(shares, order, axis=0).cumsum(axis=0)
+    first = (reached < 0.5 - 1e-9).sum(axis=0)
+    last = (reached < 0.5 + 1e-9).sum(axis=0)
+    rows = [np.take_along_axis(values, place[None], axis=0)[0] for place in (first, last)]
+    return (rows[0] + rows[1]) / 2
 
 
 def overlap(shape: Shape, one: np.ndarray, other: np.ndarray) -> np.ndarray:

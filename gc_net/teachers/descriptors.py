@@ -43,24 +43,23 @@ class Descriptors(MapTeacher):
                 "Use --warmup_teacher=descriptors:weights=classifier, or --warmup_epochs=0."
             )
         try:
-            self._trunk(lesson)
+            self.trunk(lesson, self.image_size)
         except RuntimeError as error:  # a download that failed
             raise RunError(str(error)) from error
 
     def fit_maps(self, lesson: Lesson) -> Maps:
         count = len(lesson.data.split)
-        transform = Transform(describer(lesson.classifier, self._trunk(lesson)))
+        transform = Transform(describer(lesson.classifier, self.trunk(lesson, self.image_size)))
         chosen = np.linspace(0, count - 1, min(self.fit_images, count)).astype(int)
         fitting = lesson.batches(self.image_size, "Fitting descriptors", chosen)
         transform.fit(batch["image"] for batch in fitting)
         return Maps(self.image_size, transform)
 
-    def _trunk(self, lesson):
-        """Return the trunk that describes images, with its weights as far as these are there."""
-        trunk = lesson.backbone.trunk(self.image_size)
+    def trunk(self, lesson: Lesson, image_size: int) -> keras.Model:
         if self.weights == "backbone":
-            lesson.backbone.load_weights(trunk, weights=lesson.weights)
-        elif lesson.classifier is not None:
+            return super().trunk(lesson, image_size)
+        trunk = lesson.backbone.trunk(image_size)
+        if lesson.classifier is not None:
             # The same weights at another image size.
             trunk.set_weights(lesson.classifier.trunk.get_weights())
         return trunk

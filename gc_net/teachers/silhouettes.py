@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import cv2
+import keras
 import numpy as np
 
 from gc_net.heat_maps import enlarged, largest_part, largest_parts
@@ -43,22 +44,27 @@ class Silhouettes(MapTeacher):
     size: int = setting(SIZE, low=32)
 
     def check(self, lesson: Lesson) -> None:
-        self._source().check(lesson)
+        map_source(self.source).check(lesson)
+
+    def trunk(self, lesson: Lesson, image_size: int) -> keras.Model:
+        return map_source(self.source).trunk(lesson, image_size)
 
     def fit_maps(self, lesson: Lesson) -> Maps:
-        return lesson.maps(self._source())
+        return lesson.maps(map_source(self.source))
 
     def masks(self, images, maps: np.ndarray, size: int) -> np.ndarray:
         return silhouettes(images, maps, self.size)
 
-    def _source(self):
-        source = get(self.source)
-        if not isinstance(source, MapTeacher):
-            raise RunError(
-                f"Silhouettes are cut out of a teacher's maps, and {self.source!r} has none. Give "
-                "one teacher that has, e.g. silhouettes:source=descriptors."
-            )
-        return source
+
+def map_source(name: str) -> MapTeacher:
+    """Return the teacher called `name`, which must have maps."""
+    source = get(name)
+    if not isinstance(source, MapTeacher):
+        raise RunError(
+            f"A `source` is a teacher that has maps, and {name!r} has none. Give one that has, "
+            "e.g. silhouettes:source=descriptors."
+        )
+    return source
 
 
 def silhouettes(images, maps, size: int = SIZE) -> np.ndarray:

@@ -6,18 +6,21 @@ import sys
 import types
 from typing import ClassVar
 
+import cv2
 import numpy as np
 import pytest
 
 from gc_net import shapes, teachers
+from gc_net.metrics import mask_iou
 from gc_net.stages import runner
 from gc_net.stages.config import WarmupConfig
 from gc_net.stages.run_folder import RunError
 from gc_net.teachers import TEACHERS
-from gc_net.teachers.base import Placer, Targets, Teacher
+from gc_net.teachers.base import Maps, MapTeacher, Placer, Targets, Teacher
 from gc_net.teachers.committee import agreed, averaged, overlap
 from gc_net.teachers.descriptors import Descriptors
 from gc_net.teachers.model import Model, translated
+from gc_net.teachers.segmenter import Segmenter
 from gc_net.teachers.silhouettes import Silhouettes
 from tests.training.samples import ROOT, small_config, small_options
 
@@ -48,6 +51,25 @@ class TestNames:
             Silhouettes(size=160),
             Model(folder="runs/first/model"),
         )
+
+    def test_brackets_keep_teachers_together(self):
+        found = teachers.get("(descriptors+silhouettes):share=2:average=median+segmenter:cut=0.3")
+        inner, segmenter = found.members
+        assert inner.members == (Descriptors(), Silhouettes())
+        assert (inner.share, inner.average, found.average) == (2, "median", "mean")
+        assert segmenter == Segmenter(cut=0.3)
+        assert found.asked() == [Descriptors(), Silhouettes(), segmenter]
+
+    def test_brackets_give_a_source_settings_of_its_own(self):
+        found = teachers.get("segmenter:source=(silhouettes:size=96):epochs=2:weights=classifier")
+        assert found == Segmenter(source="silhouettes:size=96:weights=classifier", epochs=2)
+
+    def test_the_committee_has_members_of_its_own(self):
+        found = teachers.get("committee")
+        assert found.average == "median"
+        assert [type(each).__name__ for each in found.asked()] == [
+            "Segmenter", "Segmenter", "Descriptors", "Segmenter"
+        ]  # fmt: skip
 
     def test_a_folder_may_have_a_plus_in_its_name(self, tmp_path):
         folder = tmp_path / "a+b"
@@ -103,12 +125,33 @@ class TestCommittee:
         edges = [np.asarray(shape.boxes(np.float32([row]))) for row in (one, other)]
         np.testing.assert_allclose(shape.boxes(mean), 0.25 * edges[0] + 0.75 * edges[1], atol=1e-6)
 
-    def test_extents_of_rotated_shapes_are_averaged_whatever_their_coefficients(self):
+    @pytest.mark.parametrize("average", ["mean", "median"])
+    def test_boxes_of_rotated_ellipses_are_averaged_edge_by_edge(self, average):
         shape = shapes.get("rotated_ellipse")
+        rows = np.random.default_rng(0).uniform(0.2, 0.8, (3, 5, 5))
+        joined = averaged(shape, rows, np.full((3, 5), 1.0), average)
+        expected = getattr(np, average)(np.asarray(shape.boxes(rows)), axis=0)
+        np.testing.assert_allclose(shape.boxes(joined), expected, atol=1e-5)
+
+    @pytest.mark.parametrize("name", ["rotated_ellipse", "rotated_rectangle"])
+    def test_one_shape_with_other_coefficients_is_the_same(self, name):
+        shape = shapes.get(name)
         one = [0.4, 0.5, 0.6, 0.2, 1.4]
-        other = [0.6, 0.5, 0.4, 0.8, 1.4 - np.pi / 2]  # the same axes, in the other order
+        other = [0.4, 0.5, 0.2, 0.6, 1.4 - np.pi / 2]  # the same axes, in the other order
         mean = averaged(shape, np.array([[one], [other]]), np.full((2, 1), 0.5))
-        np.testing.assert_allclose(mean, [[0.5, 0.5, 0.7, 0.3, 1.4]], atol=1e-6)
+        np.testing.assert_allclose(mean, [one], atol=1e-6)
+
+    def test_the_median_is_not_moved_by_one_that_is_far_off(self):
+        shape = shapes.get("rectangle")
+        rows = [[0.5, 0.5, 0.2, 0.2], [0.5, 0.5, 0.3, 0.4], [0.9, 0.9, 0.1, 0.1]]
+        shares = np.array([[1.0], [1.0], [1.0]])
+        found = averaged(shape, np.array(rows)[:, None], shares, "median")
+        # Left edges are at 0.4, 0.35, 0.85; right ones at 0.6, 0.65, 0.95; and so on.
+        np.testing.assert_allclose(shape.boxes(found), [[0.4, 0.4, 0.65, 0.7]], atol=1e-6)
+        doubled = averaged(shape, np.array(rows)[:, None], shares * [[4], [1], [1]], "median")
+        np.testing.assert_allclose(doubled, [rows[0]], atol=1e-6)
+        two = averaged(shape, np.array(rows[:2])[:, None], shares[:2], "median")
+        np.testing.assert_allclose(two, [[0.5, 0.5, 0.25, 0.3]], atol=1e-6)
 
     def test_angles_on_both_sides_of_the_vertical_have_a_vertical_mean(self):
         shape = shapes.get("rotated_rectangle")
@@ -196,6 +239,54 @@ class Middle(Teacher):
         return Placer(32, place)
 
 
+@dataclasses.dataclass(frozen=True)
+class Bright(MapTeacher):
+    """A teacher for these tests: what is brighter than the middle of all grey levels."""
+
+    name: ClassVar[str] = "bright"
+
+    def fit_maps(self, lesson):
+        def maps(images):
+            grey = images.numpy().mean(axis=-1) / 255
+            return np.stack([cv2.blur(each, (9, 9)) for each in grey]) - 0.5
+
+        return Maps(64, maps)
+
+
+class TestSegmenter:
+    @pytest.fixture(scope="class")
+    def lesson(self, tmp_path_factory):
+        config = small_config(classifier={"epochs": 1})
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(TEACHERS._entries, "bright", Bright)
+            patch.setattr(Bright, "trunk", lambda self, lesson, size: lesson.backbone.trunk(size))
+            with runner.Chain(config, small_options(tmp_path_factory.mktemp("run"))) as chain:
+                yield chain._lesson(chain.classifier())
+
+    def test_learns_what_its_source_shows(self, lesson):
+        found = Segmenter(source="bright", epochs=80)
+        maps, source = lesson.maps(found), lesson.maps(teachers.get("bright"))
+        overlaps = []
+        for batch in lesson.batches(64, "Comparing"):
+            learned = found.masks(batch["image"], maps(batch["image"]), 64)
+            shown = Bright().masks(batch["image"], source(batch["image"]), 64)
+            overlaps.append(mask_iou(learned[:, ::2, ::2], shown))
+        assert np.median(np.concatenate(overlaps)) > 0.6
+
+    def test_one_network_serves_all_cuts_and_a_lower_one_shows_more(self, lesson):
+        options = {"source": "bright", "epochs": 80}
+        maps = [lesson.maps(Segmenter(cut=cut, **options)) for cut in (0.2, 0.5, 0.8)]
+        batch = next(iter(lesson.batches(64, "Comparing")))["image"]
+        low, middle, high = (each(batch) for each in maps)
+        np.testing.assert_allclose(low - middle, np.log(4), rtol=1e-4)
+        assert (low > 0).sum() > (middle > 0).sum() > (high > 0).sum()
+
+    def test_is_the_same_every_time(self, lesson):
+        teacher = Segmenter(source="bright", epochs=1)
+        found = [teacher.targets(dataclasses.replace(lesson, _made={})) for _ in range(2)]
+        np.testing.assert_allclose(found[0].coefficients, found[1].coefficients, atol=1e-4)
+
+
 @pytest.fixture
 def middle(monkeypatch):
     monkeypatch.setitem(TEACHERS._entries, "middle", Middle)
@@ -233,4 +324,6 @@ class TestOneMore:
         found = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        assert "Known: descriptors, silhouettes, model, committee, middle." in found.stdout
+        assert (
+            "Known: descriptors, silhouettes, segmenter, model, committee, middle." in found.stdout
+        )
