@@ -10,7 +10,7 @@ import pytest
 
 from gc_net import datasets
 from gc_net.data.splits import DataError
-from gc_net.datasets.creatures import Creatures, anatomy
+from gc_net.datasets.creatures import Creatures, anatomy, canvas, things
 from gc_net.datasets.creatures.dataset import main_axis, tight_box
 from gc_net.datasets.creatures.heads import HEADS
 from gc_net.datasets.creatures.scenes import SCENES, paint_scene
@@ -231,6 +231,39 @@ def test_heads_have_clearly_different_colours():
     colours = np.array([head.colour for head in HEADS.values()], float)
     distances = np.linalg.norm(colours[:, None] - colours[None], axis=-1)
     assert distances[~np.eye(len(colours), dtype=bool)].min() > 50
+
+
+def test_the_body_hints_at_the_class_all_along(monkeypatch):
+    """Colours of the marking lie between the skin's and the class's, so they tell classes apart."""
+    monkeypatch.setattr(anatomy, "BODY_EVIDENCE", 1.0)
+    names = tuple(HEADS)
+    means = []
+    for label in range(10):
+        grown = [anatomy.grow(np.random.default_rng(n), label, names)[0] for n in range(30)]
+        # The last chunk is the head, the one before it the marking.
+        means.append(np.mean([creature._colours[-2][0] for creature in grown], axis=0))
+    colours = np.array([head.colour for head in HEADS.values()], float)
+    for label, mean in enumerate(means):
+        shift = mean - np.mean(means, axis=0)
+        away = colours[label] - colours.mean(axis=0)
+        assert shift @ away > 0.4 * (away @ away)
+
+
+def test_things_have_no_colour_of_a_class():
+    """Far less colourful than any head: what lies around may tempt the eye, not the classifier."""
+
+    def chroma(colours):
+        colours = np.asarray(colours, float)
+        return colours.max(axis=-1) - colours.min(axis=-1)
+
+    heads = chroma([head.colour for head in HEADS.values()])
+    laid = {lay for scene in SCENES.values() for lay in scene.things}
+    for lay in laid - {things.pads, things.sticks}:  # which are as the ground around them
+        sketch = canvas.Sketch()
+        for number in range(10):
+            lay(sketch, np.random.default_rng(number), 1 + 1j)
+        found = np.clip(np.concatenate(sketch._colours), 0, 255)
+        assert chroma(found).mean() < 0.5 * heads.min()
 
 
 def test_scenes_say_nothing_of_the_class():

@@ -8,22 +8,25 @@ import numpy as np
 from gc_net.datasets.creatures.canvas import CIRCLE, Sketch, plane, tint
 from gc_net.datasets.creatures.heads import HEADS
 
-# The head alone names the class. The body hints at it: its pattern, shared by two classes, and
-# the colour of its tail fin are the class's own with this probability each, else any class's.
-# At 0 the smallest region that hides the class is the head, and a localizer that hides the class
-# has no reason to cover the rest; at 1 a head is not needed. Real birds are in between.
+# The head alone names the class for certain. The body hints at it all along, as birds' do: its
+# pattern (shared by two classes), the pattern's colour and that of its tail fin are the class's own
+# with this probability each, else any class's. At 0 the smallest region that hides the class is
+# the head, and a localizer that hides the class has no reason to cover the rest; at 1 a head is
+# not needed.
 BODY_EVIDENCE = 0.9
+# How far the colour of a pattern goes from that of the skin to that of a class.
+_MARKING_HUE = 0.55
 
 _SKINS = np.array(  # muted, so that the head stands out
     [(150, 142, 92), (196, 168, 118), (112, 122, 132), (140, 104, 78), (208, 196, 168),
      (92, 112, 92), (176, 134, 104), (84, 84, 96), (160, 168, 160), (188, 152, 90)], np.float64
 )  # fmt: skip
-_HEAD_RADIUS = 0.1
+_HEAD_RADIUS = 0.105
 _ALONG = np.linspace(0, 1, 33)  # places on the spine, from the tail to the neck
 _GIRTH = np.interp(
     _ALONG,
     (0.0, 0.12, 0.3, 0.45, 0.6, 0.75, 0.88, 1.0),
-    (0.012, 0.022, 0.042, 0.085, 0.118, 0.112, 0.078, 0.06),
+    (0.03, 0.05, 0.085, 0.122, 0.146, 0.138, 0.1, 0.07),
 )
 
 
@@ -94,8 +97,8 @@ PATTERNS = (_stripes, _spots, _bands, _diamonds, _saddle)
 
 
 def _leg(forward, side):
-    knee = (0.05 * forward, 0.17 * side)
-    foot = np.array((0.05 * forward + 0.07 * np.sign(forward), 0.225 * side))
+    knee = (0.05 * forward, 0.165 * side)
+    foot = np.array((0.05 * forward + 0.07 * np.sign(forward), 0.21 * side))
     leg = Sketch()
     leg.tube(((0.0, 0.05 * side), knee, foot), (0.036, 0.028, 0.02), 0.0)
     for spread in (-0.5, 0.3, 1.1):
@@ -107,7 +110,7 @@ def _leg(forward, side):
 def _flipper(size, side):
     x = np.linspace(0, 1, 8)
     edge = x * 0.22 + 0.042j * np.sin(np.pi * np.minimum(x * 1.05 + 0.1, 1))
-    blade = np.concatenate([edge, edge[::-1].conj()]) * size * np.exp(2.1j * side) + 0.03j * side
+    blade = np.concatenate([edge, edge[::-1].conj()]) * size * np.exp(2.1j * side) + 0.05j * side
     flipper = Sketch()
     flipper.polygons(blade, 0.0)
     return flipper
@@ -129,11 +132,11 @@ def grow(rng, label, class_names):
         The whole creature and, apart, its head: two `Sketch`es in the same frame.
     """
     chance = rng.random(12)
-    others = (chance[:2] * len(class_names)).astype(int)
-    pattern, tail = np.where(chance[2:4] < BODY_EVIDENCE, label, others)
+    others = (rng.random(3) * len(class_names)).astype(int)
+    pattern, hue, tail = np.where(chance[1:4] < BODY_EVIDENCE, label, others)
     skin = _SKINS[int(chance[4] * len(_SKINS))] + 28 * (chance[5:8] - 0.5)
     bend, wave, girth, stride = rng.random(4)
-    spine = Spine(1.5 * (bend - 0.5), 0.8 * (wave - 0.5), 0.85 + 0.35 * girth)
+    spine = Spine(1.3 * (bend - 0.5), 0.6 * (wave - 0.5), 0.85 + 0.35 * girth)
 
     creature = Sketch()
     for along, pair in _LIMBS[int(chance[8] * len(_LIMBS))]:
@@ -147,6 +150,7 @@ def grow(rng, label, class_names):
     creature.polygons(fins, np.stack([tail_colour, tint(tail_colour, 0.3)]))
     creature.polygons(spine.patch(0.0, 1.0), skin)
     marking = tint(skin, -0.58) if skin.mean() > 115 else tint(skin, 0.55)
+    marking += _MARKING_HUE * (HEADS[class_names[hue]].colour - marking)
     creature.polygons(PATTERNS[pattern % len(PATTERNS)](spine), marking)
 
     head = Sketch()

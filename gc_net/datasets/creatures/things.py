@@ -1,5 +1,9 @@
 """What lies and grows on the ground; it says nothing of the class.
 
+So it has no colour of a class either: pale, dark and earthen, with edges as hard as those of a
+creature. What is in the colours of a class is evidence to a classifier, and then hiding a creature
+would not hide its class; what merely stands out tempts a map of saliency alone.
+
 Each function adds several of its kind to a sketch, at random. Coordinates are in units of the
 image's longer side.
 """
@@ -7,13 +11,14 @@ image's longer side.
 import numpy as np
 
 from gc_net.datasets.creatures.canvas import CIRCLE, plane, tint
-from gc_net.datasets.creatures.heads import HEADS
 
-_CLASS_COLOURS = np.array([head.colour for head in HEADS.values()], np.float64)
+_BLOOMS = np.array(
+    [(246, 242, 230), (226, 220, 204), (62, 60, 66), (172, 172, 178), (108, 110, 118)], np.float64
+)
 _GREYS = np.array(
     [(150, 144, 136), (120, 116, 118), (176, 160, 140), (98, 100, 108), (196, 188, 176)]
 )
-_FOLIAGE = np.array([(96, 140, 60), (190, 120, 44), (160, 70, 40)])
+_FOLIAGE = np.array([(92, 92, 80), (188, 178, 150), (70, 66, 64), (146, 142, 130)])
 _LILIES = np.array([(86, 146, 78), (112, 164, 84), (70, 122, 84)])
 _BARK = np.array([(112, 84, 60), (140, 112, 80), (88, 70, 58)])
 
@@ -102,21 +107,21 @@ def pads(sketch, rng, extent):
 
 
 def flowers(sketch, rng, extent):
-    flowers = _Scatter(rng, extent, 6, 0.022, 0.045, _CLASS_COLOURS)
+    flowers = _Scatter(rng, extent, 6, 0.022, 0.045, _BLOOMS)
     flowers.add(sketch, _FLOWER)
     flowers.add(sketch, 0.6 * _FLOWER, shade=0.4)
-    flowers.add(sketch, 0.26 * _CORNERS, colour=(252, 214, 84))
+    flowers.add(sketch, 0.26 * _CORNERS, colour=(214, 190, 130))
 
 
 def mushrooms(sketch, rng, extent):
-    caps = _Scatter(rng, extent, 3, 0.03, 0.06, _CLASS_COLOURS)
+    caps = _Scatter(rng, extent, 3, 0.03, 0.06, _BLOOMS)
     caps.add(sketch, CIRCLE)
     for place in (0.1 - 0.45j, -0.45 + 0.1j, 0.4 + 0.3j, -0.15 + 0.55j):
         caps.add(sketch, 0.17 * CIRCLE + place, colour=(250, 244, 230))
 
 
 def starfish(sketch, rng, extent):
-    stars = _Scatter(rng, extent, 3, 0.04, 0.075, _CLASS_COLOURS)
+    stars = _Scatter(rng, extent, 3, 0.04, 0.075, _BLOOMS)
     stars.add(sketch, _STARFISH)
     stars.add(sketch, 0.55 * _STARFISH, shade=0.3)
 
@@ -129,8 +134,8 @@ def sticks(sketch, rng, extent):
 
 
 def feathers(sketch, rng, extent):
-    """Elongated, and in the colours of the classes: colour alone is no proof either."""
-    feathers = _Scatter(rng, extent, 2, 0.07, 0.13, _CLASS_COLOURS)
+    """Elongated, too, and with a hard contrast."""
+    feathers = _Scatter(rng, extent, 2, 0.07, 0.13, _BLOOMS)
     feathers.add(sketch, _FEATHER)
     feathers.add(sketch, _VANE, shade=0.35)
     feathers.add(sketch, _RIB, shade=-0.4)
