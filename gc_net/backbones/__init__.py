@@ -9,6 +9,7 @@ BACKBONES = Registry(
         "googlenet": "gc_net.backbones.googlenet:GoogLeNet",
         "inception_v3": "gc_net.backbones.inception_v3:InceptionV3",
         "efficientnet_lite0": "gc_net.backbones.efficientnet_lite0:EfficientNetLite0",
+        "small": "gc_net.backbones.small:Small",
         "tiny": "gc_net.backbones.tiny:Tiny",
     },
 )

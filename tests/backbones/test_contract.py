@@ -8,12 +8,20 @@ from gc_net import backbones, weights
 from gc_net.backbones import BACKBONES
 from tests.backbones import formula
 
-SMALL = {"vgg16": 64, "googlenet": 64, "inception_v3": 96, "efficientnet_lite0": 64, "tiny": 32}
+SMALL = {
+    "vgg16": 64,
+    "googlenet": 64,
+    "inception_v3": 96,
+    "efficientnet_lite0": 64,
+    "small": 32,
+    "tiny": 32,
+}
 MEAN_COLOUR = {
     "vgg16": (123.675, 116.28, 103.53),
     "googlenet": (123.675, 116.28, 103.53),
     "inception_v3": (127.5, 127.5, 127.5),
     "efficientnet_lite0": (127, 127, 127),
+    "small": (127, 127, 127),
     "tiny": (127, 127, 127),
 }
 WHITE = {  # the published preprocessing of white, by hand
@@ -21,6 +29,7 @@ WHITE = {  # the published preprocessing of white, by hand
     "googlenet": ((1 - 0.485) / 0.229, (1 - 0.456) / 0.224, (1 - 0.406) / 0.225),
     "inception_v3": (1, 1, 1),
     "efficientnet_lite0": (1, 1, 1),
+    "small": (1, 1, 1),
     "tiny": (1, 1, 1),
 }
 # Side of the feature map at several sizes of the image, from the papers' strides and padding.
@@ -29,6 +38,7 @@ SIDES = {
     "googlenet": {64: 2, 160: 5, 299: 9},
     "inception_v3": {96: 1, 299: 8},
     "efficientnet_lite0": {64: 2, 160: 5, 299: 10},
+    "small": {32: 4, 100: 13},
     "tiny": {32: 4, 100: 13},
 }
 CHANNELS = {
@@ -36,6 +46,7 @@ CHANNELS = {
     "googlenet": 1024,
     "inception_v3": 2048,
     "efficientnet_lite0": 1280,
+    "small": 64,
     "tiny": 32,
 }
 DESCRIPTORS = CHANNELS | {"efficientnet_lite0": 192}
@@ -46,6 +57,7 @@ PARAMETERS = {
     "googlenet": 5_599_904,
     "inception_v3": 21_768_352,
     "efficientnet_lite0": 3_371_008,
+    "small": 97_680,
     "tiny": 6_088,
 }
 HEADS = {  # of 1000 classes on the trunk's own feature map at the default size
