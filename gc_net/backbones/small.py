@@ -19,6 +19,7 @@ class Small(Backbone):
     name = "small"
     image_size = 64
     descriptor_layer = "relu5"
+    feature_layers = ("relu1", "relu2", "relu5")
 
     def normalizer(self):
         return layers.normalizer(mean=127.0, std=128.0)
