@@ -14,17 +14,23 @@ one trains; the table shows from which α on the exact boxes win.
 """
 
 import itertools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from gc_net.classifier import Classifier
 from gc_net.data import transforms
+from gc_net.data.splits import Dataset, Split, Truth
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.checks import check_model, check_truth, spread
 from gc_net.generators.model import ModelGenerator
 from gc_net.losses.terms import BackgroundLoss, ObjectLoss
 from gc_net.masking import inside_and_outside
 from gc_net.metrics import box_iou
+from gc_net.model import GCNet
 from gc_net.tables import aligned
 
 SCALES = (0.7, 0.85, 1.0, 1.2)
@@ -32,7 +38,13 @@ ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
 _WHOLE = "whole image"
 
 
-def diagnose(model_dir, dataset, split="train", with_landscape=False, limit=256):
+def diagnose(
+    model_dir: str | os.PathLike,
+    dataset: Dataset | Callable[[dict], Dataset],
+    split: str = "train",
+    with_landscape: bool = False,
+    limit: int = 256,
+) -> dict[str, Any]:
     """Print how far a saved model agrees with itself, and the landscape where asked for.
 
     Args:
@@ -74,7 +86,9 @@ def diagnose(model_dir, dataset, split="train", with_landscape=False, limit=256)
     return found
 
 
-def agreement(model, split, resize_size, limit=500, batch_size=8):
+def agreement(
+    model: GCNet, split: Split, resize_size: int, limit: int = 500, batch_size: int = 8
+) -> dict[str, float]:
     """Measure whether a detector places the same shape in ten windows of one image.
 
     Args:
@@ -112,7 +126,15 @@ def agreement(model, split, resize_size, limit=500, batch_size=8):
     }
 
 
-def landscape(classifier, split, truth, resize_size, limit=256, epsilon=0.1, batch_size=32):
+def landscape(
+    classifier: Classifier,
+    split: Split,
+    truth: Truth,
+    resize_size: int,
+    limit: int = 256,
+    epsilon: float = 0.1,
+    batch_size: int = 32,
+) -> dict[str, dict[str, float]]:
     """Return the losses at masks of known boxes.
 
     Args:
@@ -167,7 +189,12 @@ def landscape(classifier, split, truth, resize_size, limit=256, epsilon=0.1, bat
     }
 
 
-def landscape_table(losses, beta=1.0, gamma=1.0, alphas=ALPHAS):
+def landscape_table(
+    losses: Mapping[str, Mapping[str, float]],
+    beta: float = 1.0,
+    gamma: float = 1.0,
+    alphas: Sequence[float] = ALPHAS,
+) -> str:
     """Return the landscape as text, with the total loss for each α; `<` marks a column's lowest."""
     totals = {
         name: [alpha * v["area"] + beta * v["object"] + gamma * v["background"] for alpha in alphas]

@@ -1,17 +1,22 @@
 """A contact sheet: images of a split in a grid, with what is known of the objects in them."""
 
-import cv2
+import os
+from collections.abc import Sequence
+
 import numpy as np
 
-from gc_net.data.splits import ImageError
+from gc_net.data.splits import ImageError, Split, Truth
 from gc_net.figures import drawing
-from gc_net.figures.drawing import BLACK, RED, WHITE, draw_box
 from gc_net.figures.picture_files import check_suffix, save_picture
 
-_DASH = 5
 
-
-def contact_sheet(split, truth=None, indices=None, columns=5, cell=224):
+def contact_sheet(
+    split: Split,
+    truth: Truth | None = None,
+    indices: Sequence[int] | None = None,
+    columns: int = 5,
+    cell: int = 224,
+) -> np.ndarray:
     """Draw images in a grid, each above its class name.
 
     Where the truth is known: boxes in red, the outline of the mask in black and white dashes, and
@@ -51,40 +56,26 @@ def _picture(split, truth, index, cell):
             f"{split.file(index)} cannot be read: {error}. gc-net check finds all such."
         ) from error
     picture = drawing.resize(image, cell)
-    size = picture.shape[1::-1]
     if truth is None:
         return picture
-    factors = np.divide(size, image.shape[1::-1])
     if truth.mask is not None:
-        mask = truth.mask(index).astype(np.float32)
-        smooth = cv2.resize(mask, size, interpolation=cv2.INTER_LINEAR)
-        inside = (cv2.GaussianBlur(smooth, (0, 0), 1.2) > 0.5).astype(np.uint8)
-        outlines, _ = cv2.findContours(inside, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
-        cv2.drawContours(picture, outlines, -1, WHITE, 1, cv2.LINE_AA)
-        for outline in outlines:  # black dashes on white: seen on any ground, and thin
-            for start in range(0, len(outline), 2 * _DASH):
-                dash = outline[start : start + _DASH]
-                cv2.polylines(picture, [dash], False, BLACK, 1, cv2.LINE_AA)
-        if truth.angles is not None:
-            _draw_axis(picture, truth.mask(index), truth.angles[index], factors)
+        mask = truth.mask(index)
+        drawing.draw_mask_outline(picture, mask)
+        if truth.angles is not None and np.isfinite(truth.angles[index]):
+            drawing.draw_axis(picture, mask, truth.angles[index])
     for box in truth.boxes_of(index):
-        draw_box(picture, box / np.tile(image.shape[1::-1], 2), RED, 2)
+        drawing.draw_box(picture, box / np.tile(image.shape[1::-1], 2), drawing.RED, 2)
     return picture
 
 
-def _draw_axis(picture, mask, angle, factors):
-    """Draw the main axis through the mask's centre, as far as the mask reaches along it."""
-    points = np.argwhere(mask)[:, ::-1] + 0.5  # [N, 2] xy
-    centre, direction = points.mean(axis=0), np.array((np.cos(angle), np.sin(angle)))
-    along = (points - centre) @ direction
-    ends = centre + np.outer((along.min(), along.max()), direction)
-    start, end = np.rint((ends * factors - 0.5) * 16).astype(int).tolist()
-    cv2.line(picture, start, end, WHITE, 1, cv2.LINE_AA, 4)
-    for point in (start, end):
-        cv2.circle(picture, point, 34, WHITE, cv2.FILLED, cv2.LINE_AA, 4)
-
-
-def save_sheet(path, split, truth=None, count=20, columns=5, cell=224):
+def save_sheet(
+    path: str | os.PathLike,
+    split: Split,
+    truth: Truth | None = None,
+    count: int = 20,
+    columns: int = 5,
+    cell: int = 224,
+) -> int:
     """Write a sheet of up to `count` images, one of each class in turn, to an image file.
 
     Returns:
@@ -97,7 +88,7 @@ def save_sheet(path, split, truth=None, count=20, columns=5, cell=224):
     return len(indices)
 
 
-def classes_in_turn(labels, count):
+def classes_in_turn(labels: Sequence[int], count: int) -> np.ndarray:
     """Return up to `count` indices that take the classes in turn, in order of the labels."""
     labels = np.asarray(labels)
     order = np.argsort(labels, kind="stable")

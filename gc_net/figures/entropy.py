@@ -4,20 +4,28 @@ The background loss rests on it: once a mask covers the whole object, the classi
 of what is left, and its entropy is highest.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 
 from gc_net import metrics, shapes
 from gc_net.data import transforms
-from gc_net.data.splits import DataError
+from gc_net.data.splits import DataError, Split, Truth
 from gc_net.figures.drawing import denormalizer, grid, resize
 from gc_net.figures.grids import scenes, squashed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SCALES = np.linspace(0.0, 2.0, 21)
 _SHOWN = (0.4, 0.7, 1.0, 1.3, 1.6)
 _BATCH_SIZE = 32
 
 
-def masked(classifier, images, boxes_rel_xyxy, scale):
+def masked(
+    classifier: Any, images: np.ndarray, boxes_rel_xyxy: np.ndarray, scale: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Mask images by their boxes, scaled about the middle.
 
     Args:
@@ -37,7 +45,12 @@ def masked(classifier, images, boxes_rel_xyxy, scale):
     return normalized * masks, normalized * (1 - masks)
 
 
-def entropies(classifier, images, boxes_rel_xyxy, scales=SCALES):
+def entropies(
+    classifier: Any,
+    images: np.ndarray,
+    boxes_rel_xyxy: np.ndarray,
+    scales: Sequence[float] = SCALES,
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the entropy of the classifier's output, in nats.
 
     Returns:
@@ -53,7 +66,16 @@ def entropies(classifier, images, boxes_rel_xyxy, scales=SCALES):
     return found[0], found[1]
 
 
-def entropy_figure(models, split, truth, *, count, cell, seed, **_):
+def entropy_figure(
+    models: Mapping[str, Any],
+    split: Split,
+    truth: Truth | None,
+    *,
+    count: int,
+    cell: int,
+    seed: int,
+    **_,
+) -> "Figure":
     """Draw one image masked at several scales, and the entropy over all scales.
 
     Args:

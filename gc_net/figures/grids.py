@@ -1,14 +1,16 @@
 """Grids of images with what models find in them; see `gc_net.figures.figure`."""
 
 import logging
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gc_net.data import transforms
-from gc_net.data.splits import DataError, ImageError
+from gc_net.data.splits import DataError, ImageError, Split, Truth
 from gc_net.figures.contact_sheet import classes_in_turn
-from gc_net.figures.drawing import PAPER, denormalizer, draw_prediction, grid, resize
+from gc_net.figures.drawing import denormalizer, draw_prediction, grid, resize
+from gc_net.shapes.base import Shape
 
 _log = logging.getLogger("gc_net")
 _BATCH_SIZE = 32
@@ -22,7 +24,13 @@ class Scene(NamedTuple):
     class_name: str
 
 
-def scenes(split, truth, count, seed=0, among=None):
+def scenes(
+    split: Split,
+    truth: Truth | None,
+    count: int,
+    seed: int = 0,
+    among: Sequence[int] | None = None,
+) -> list[Scene]:
     """Return up to `count` `Scene`s at random, the classes in turn.
 
     Args:
@@ -48,7 +56,9 @@ def scenes(split, truth, count, seed=0, among=None):
     return found
 
 
-def outlines(shape, coefficients, num_points=64):
+def outlines(
+    shape: Shape, coefficients: np.ndarray, num_points: int = 64
+) -> list[np.ndarray | None]:
     """Return the outlines [P, 2] of shapes in a list; None for one that is its own box.
 
     A box is drawn anyway, in its own colour.
@@ -58,7 +68,7 @@ def outlines(shape, coefficients, num_points=64):
     return list(np.asarray(shape.outline(coefficients, num_points)))
 
 
-def squashed(saved, chosen):
+def squashed(saved: Any, chosen: Sequence[Scene]) -> np.ndarray:
     """Return scenes as a model's images are squashed, uint8 [B, R, R, 3], for `GCNet.place`.
 
     Args:
@@ -70,7 +80,9 @@ def squashed(saved, chosen):
     return np.stack([transforms.squash(scene.image, size) for scene in chosen])
 
 
-def pictures(saved, chosen, cell):
+def pictures(
+    saved: Any, chosen: Sequence[Scene], cell: int
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the predictions drawn on scenes, and their masked objects: two lists of squares.
 
     Predictions are drawn on whole images, squashed to `cell` pixels. Objects are what the
@@ -99,21 +111,41 @@ def pictures(saved, chosen, cell):
     return drawn, objects
 
 
-def predictions(models, split, truth, *, count, columns, cell, seed, captions):
+def predictions(
+    models: Mapping[str, Any],
+    split: Split,
+    truth: Truth | None,
+    *,
+    count: int,
+    columns: int,
+    cell: int,
+    seed: int,
+    captions: bool,
+) -> np.ndarray:
     """Draw rows of masked objects and of predictions in turn, the same images by each model."""
     chosen = scenes(split, truth, count, seed)
-    names = [scene.class_name for scene in chosen]
-    sheet = _Sheet(min(columns, len(chosen)), cell, captions)
+    columns = min(columns, len(chosen))
+    rows = []
     for saved in models.values():
         drawn, objects = pictures(saved, chosen, cell)
         for start in range(0, len(chosen), columns):
             part = slice(start, start + columns)
-            sheet.add(objects[part])
-            sheet.add(drawn[part], names[part])
-    return sheet.image()
+            names = [scene.class_name for scene in chosen[part]]
+            rows += [(objects[part], [""] * len(names)), (drawn[part], names)]
+    return _sheet(rows, columns, captions)
 
 
-def ablation(models, split, truth, *, count, columns, cell, seed, captions):
+def ablation(
+    models: Mapping[str, Any],
+    split: Split,
+    truth: Truth | None,
+    *,
+    count: int,
+    columns: int,
+    cell: int,
+    seed: int,
+    captions: bool,
+) -> np.ndarray:
     """Draw each image as a block: predictions above objects, a column for each model."""
     del captions  # the models' names are needed
     chosen = scenes(split, truth, count, seed)
@@ -129,7 +161,17 @@ def ablation(models, split, truth, *, count, columns, cell, seed, captions):
     return grid(blocks, max(1, columns // len(models)))
 
 
-def objects(models, split, truth, *, count, columns, cell, seed, captions):
+def objects(
+    models: Mapping[str, Any],
+    split: Split,
+    truth: Truth | None,
+    *,
+    count: int,
+    columns: int,
+    cell: int,
+    seed: int,
+    captions: bool,
+) -> np.ndarray:
     """Draw predictions for images with one true box, then for images with several."""
     if truth is None:
         raise DataError("This figure counts true boxes, and the dataset has none.")
@@ -137,31 +179,22 @@ def objects(models, split, truth, *, count, columns, cell, seed, captions):
         raise ValueError(f"This figure is of one model. Received: {len(models)}.")
     (saved,) = models.values()
     num_boxes = np.diff(truth.starts)
-    sheet = _Sheet(columns, cell, captions)
+    rows = []
     for among in (np.flatnonzero(num_boxes == 1), np.flatnonzero(num_boxes > 1)):
         if len(among):
             chosen = scenes(split, truth, count, seed, among)
             drawn, _ = pictures(saved, chosen, cell)
-            names = [scene.class_name for scene in chosen]
             for start in range(0, len(chosen), columns):
                 part = slice(start, start + columns)
-                sheet.add(drawn[part], names[part])
-    return sheet.image()
+                rows.append((drawn[part], [scene.class_name for scene in chosen[part]]))
+    return _sheet(rows, columns, captions)
 
 
-class _Sheet:
-    """Rows of square images; a row that is not full is filled with paper."""
-
-    def __init__(self, columns, cell, captions):
-        self.columns = columns
-        self.captions = [] if captions else None
-        self._paper = np.full((cell, cell, 3), PAPER, np.uint8)
-        self._images = []
-
-    def add(self, images, names=()):
-        self._images += images + [self._paper] * (self.columns - len(images))
-        if self.captions is not None:
-            self.captions += [*names, *[""] * (self.columns - len(names))]
-
-    def image(self):
-        return grid(self._images, self.columns, self.captions)
+def _sheet(rows, columns, captions):
+    """Lay out (images, names) of rows, of which any may be short."""
+    images, names = [], []
+    for row, row_names in rows:
+        missing = columns - len(row)
+        images += row + [None] * missing
+        names += row_names + [""] * missing
+    return grid(images, columns, names if captions else None)

@@ -3,20 +3,28 @@
 import concurrent.futures
 import itertools
 import os
+from collections.abc import Iterable
 
-import cv2
+import numpy as np
 
 from gc_net.atomic_files import replaced_folder
 from gc_net.data.decode import read_image
 from gc_net.data.splits import ImageError
 from gc_net.figures import drawing
+from gc_net.figures.picture_files import encode
+from gc_net.prediction.prediction import Prediction
 
 _LONGER_SIDE = 640
 _THREADS = 2
 _AT_ONCE = 16
 
 
-def write_previews(folder, root, results, count=None):
+def write_previews(
+    folder: str | os.PathLike,
+    root: str,
+    results: Iterable[tuple[str, Prediction]],
+    count: int | None = None,
+) -> None:
     """Draw the first `count` results, all if None, as `previews/NAME.jpg` in `folder`.
 
     Args:
@@ -32,7 +40,7 @@ def write_previews(folder, root, results, count=None):
             list(pool.map(lambda result: _write(target, root, *result), some))
 
 
-def draw(image, prediction):
+def draw(image: np.ndarray, prediction: Prediction) -> np.ndarray:
     """Return an image with the outline, the box and a caption."""
     height, width = image.shape[:2]
     picture = drawing.draw_prediction(
@@ -57,6 +65,5 @@ def _write(target, root, file, prediction):
         return  # predicted by an earlier run, and gone since
     path = os.path.join(target, f"{file}.jpg")
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    _, data = cv2.imencode(".jpg", draw(image, prediction)[..., ::-1])
     with open(path, "wb") as output:
-        output.write(data.tobytes())
+        output.write(encode(".jpg", draw(image, prediction)))

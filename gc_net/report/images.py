@@ -1,18 +1,25 @@
 """What a report shows of an evaluated image."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from gc_net.data import transforms
+from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Loader, Unreadable
+from gc_net.data.splits import Split
 from gc_net.figures.drawing import denormalizer
 
 
-def mean_color(classifier):
+def mean_color(classifier: Any) -> np.ndarray:
     """Return the colour that normalizes to zero, which masked pixels take, RGB 0–255."""
     return denormalizer(classifier.normalize)(np.zeros(3)).astype(np.float32)
 
 
-def image_reader(split, index, resize_size, image_size, cache):
+def image_reader(
+    split: Split, index: np.ndarray, resize_size: int, image_size: int, cache: ImageCache | None
+) -> Callable[[int], np.ndarray]:
     """Return a function of a row to the pixels the network saw, uint8 [S, S, 3].
 
     Args:
@@ -29,7 +36,7 @@ def image_reader(split, index, resize_size, image_size, cache):
     return read_image
 
 
-def mask_renderer(model, coefficients):
+def mask_renderer(model: Any, coefficients: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function of rows [n] to the generator's masks for them, float32 [n, S, S]."""
 
     def render_masks(rows):

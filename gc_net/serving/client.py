@@ -1,11 +1,11 @@
 """A client of a served model, which is used as a loaded one is: images in, predictions out."""
 
-import cv2
 import numpy as np
 
 from gc_net.data.headers import read_header
 from gc_net.data.loading import Unreadable
 from gc_net.data.splits import ImageError
+from gc_net.figures.picture_files import encode
 from gc_net.prediction.inputs import sources_split
 from gc_net.prediction.prediction import ClassScore, Ellipse, Prediction
 from gc_net.serving.transports import TRANSPORTS, BadRequest, transport_of
@@ -167,4 +167,4 @@ def _decodes_alike(data):
 
 
 def _as_png(image):
-    return cv2.imencode(".png", image[..., ::-1])[1].tobytes()
+    return encode(".png", image)

@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Sequence
+from typing import Any
 
 from werkzeug.exceptions import (
     BadRequest,
@@ -41,7 +43,7 @@ class DemoApp:
         allowed_hosts: Names the server goes by, besides addresses in numbers and `localhost`.
     """
 
-    def __init__(self, name, model, max_bytes, allowed_hosts=()):
+    def __init__(self, name: str, model: Any, max_bytes: int, allowed_hosts: Sequence[str] = ()):
         self.name = name
         self.model = model
         self.max_bytes = max_bytes

@@ -129,6 +129,14 @@ def test_a_grid_is_exact(count, columns, rows_and_columns, captioned):
         assert (sheet[top : top + 20, left : left + 30] == value).all()
 
 
+def test_a_cell_can_be_left_empty():
+    sheet = drawing.grid([None, grey(20, 30), None], 2, ["", "a", "b"])
+    assert (sheet[GAP : GAP + 20, GAP : GAP + 30] == 255).all()
+    assert (sheet[GAP : GAP + 20, 30 + 2 * GAP :][:, :30] == 128).all()
+    with pytest.raises(ValueError, match="0 images"):
+        drawing.grid([None], 1)
+
+
 def test_images_of_other_sizes_stand_centred_at_the_bottom_of_their_cell():
     sheet = drawing.grid([grey(20, 10), grey(8, 30)], 2, cell=(24, 32))
     first, second = (

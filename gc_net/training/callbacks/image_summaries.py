@@ -6,12 +6,12 @@
 
 import os
 
-import cv2
 import keras
 import numpy as np
 import tensorflow as tf
 
 from gc_net.figures import drawing
+from gc_net.figures.picture_files import encode
 
 
 class Scalars(keras.callbacks.Callback):
@@ -74,9 +74,8 @@ class ImageSummaries(Scalars):
         super().write(logs)
         for caption, pictures in zip(self.captions, self.pictures(), strict=True):
             strip = np.concatenate(list(pictures.values()), axis=1)
-            _, png = cv2.imencode(".png", strip[..., ::-1])
             size = [str(side).encode() for side in strip.shape[1::-1]]
-            _write(f"images/{caption}", np.array([*size, png.tobytes()], object), "images")
+            _write(f"images/{caption}", np.array([*size, encode(".png", strip)], object), "images")
 
     def pictures(self):
         """Return, for each image, a dict of `prediction`, `mask`, `object` and `background`."""
