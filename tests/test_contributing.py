@@ -142,7 +142,7 @@ def test_the_method_has_a_map_that_is_high_where_the_image_is_bright(example):
     example("A method to compare with")
     images = np.zeros([2, 4, 4, 3], "float32")
     images[:, 1, 2] = 1.0
-    maps = METHODS.get("brightness")().maps(Forward(images, None, None, None))
+    maps = METHODS.get("brightness")().localize(Forward(images, None, None, None))
     np.testing.assert_array_equal(maps, images[..., 0])
 
 

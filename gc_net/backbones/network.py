@@ -121,4 +121,13 @@ def max_head(backbone, num_outputs, feature_shape):
     return keras.Model(inputs, outputs(num_outputs)(x), name="head")
 
 
-HEADS = Registry("head", {"native": native_head, "position": position_head, "max": max_head})
+HEADS = Registry(
+    "head",
+    {
+        "native": native_head,
+        "position": position_head,
+        "max": max_head,
+        "acol": "gc_net.methods.acol:TwoBranches",
+        "danet": "gc_net.methods.danet:DivergentMaps",
+    },
+)

@@ -12,7 +12,7 @@
 | `ddt_imagenet` | the same with the backbone's ImageNet weights, nothing trained | no |
 | `silhouettes` | what the latter finds, cut out by GrabCut, `gc_net.teachers.silhouettes` | no |
 
-These train a classifier of their own (`--method=`), and cut its class activation maps at 0.2:
+These train a classifier of their own (`--method=`), and cut maps of it at 0.2:
 
 | name | what its training adds |
 |---|---|
@@ -20,6 +20,9 @@ These train a classifier of their own (`--method=`), and cut its class activatio
 | `cutmix` | CutMix, Yun et al. 2019: a rectangle of another image, and its share of the label |
 | `adl` | attention-based dropout, Choe and Shim 2019: the strongest features are dropped |
 | `gmp` | a maximum over positions in place of the mean, Zhou et al. 2016 |
+| `acol` | ACoL, Zhang et al. 2018: a second branch that cannot see what the first has found |
+| `spg` | SPG, Zhang et al. 2018: features that learn object and background from the class maps |
+| `danet` | DA-Net, Xue et al. 2019: several maps a class that are kept from being alike |
 
 * chosen by the true boxes of the very images it is measured on: an upper bound, marked as tuned.
 
@@ -45,6 +48,9 @@ METHODS = Registry(
         "cutmix": "gc_net.methods.cutmix:CutMix",
         "adl": "gc_net.methods.adl:ADL",
         "gmp": "gc_net.methods.gmp:GMP",
+        "acol": "gc_net.methods.acol:ACoL",
+        "spg": "gc_net.methods.spg:SPG",
+        "danet": "gc_net.methods.danet:DANet",
     },
 )
 

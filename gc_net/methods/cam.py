@@ -19,7 +19,7 @@ class CAM(HeatMapMethod):
     level = 0.2  # of the maximum, as in Zhou et al.
 
     def fit(self, classifier, training_batches):
-        self._kernel = _pooled_kernel(classifier)  # [C, num_classes]
+        self._kernel = pooled_kernel(classifier)  # [C, num_classes]
 
     def localize(self, forward):
         weights = tf.gather(tf.transpose(self._kernel), forward.labels)  # [B, C]
@@ -27,7 +27,7 @@ class CAM(HeatMapMethod):
         return tf.einsum("bhwc,bc->bhw", features, weights)
 
 
-def _pooled_kernel(classifier):
+def pooled_kernel(classifier):
     """Return the weights [C, num_classes] of a head that pools and then weighs."""
     layers = [
         layer

@@ -8,7 +8,7 @@ import tensorflow as tf
 from gc_net import methods
 from gc_net.classifier import Classifier
 from gc_net.losses.classes import ClassLoss
-from gc_net.methods import adl, cutmix, has
+from gc_net.methods import acol, adl, cutmix, danet, has, spg
 from gc_net.methods.base import Forward
 from gc_net.saving import load_model, save_model
 
@@ -204,3 +204,86 @@ def test_gmp_takes_the_maximum_over_positions():
     kernel, bias = (np.array(value) for value in head.get_layer("outputs").weights)
     expected = features.max(axis=(1, 2)) @ kernel + bias
     np.testing.assert_allclose(head(features), expected, rtol=1e-4, atol=1e-5)
+
+
+class TestACoL:
+    maps = np.float32([[0, 5], [10, 7]])[None]  # normalized: 0, 0.5, 1, 0.7
+
+    def test_maps_are_normalized_image_by_image(self):
+        both = np.concatenate([self.maps, 3 * self.maps - 4])
+        found = acol.normalized(both)
+        np.testing.assert_allclose(found[0], [[0, 0.5], [1, 0.7]], rtol=1e-6)
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+        np.testing.assert_array_equal(acol.normalized(np.ones((1, 2, 2), np.float32)), 0.0)
+
+    def test_the_second_branch_is_shown_what_the_first_has_not_found(self):
+        head = tiny("acol").head
+        features = tf.constant(np.random.default_rng(0).uniform(1, 2, (1, 2, 2, 32)), tf.float32)
+        first = np.zeros((1, 2, 2, 3), np.float32)
+        first[..., 1] = self.maps
+        shown = []
+        head.first = lambda x, training: tf.constant(first)
+        head.second = lambda x, training: shown.append(x)
+        head.branches(features, tf.constant([1]))
+        kept = np.float32([[1, 1], [0, 0]])[None, :, :, None]  # 1 and 0.7 exceed 0.6
+        np.testing.assert_allclose(shown[0], features * kept)
+
+    def test_both_branches_learn_and_the_map_is_the_higher_of_both(self):
+        model = trained("acol")
+        images, labels = batch()
+        outputs = model(images, training=True)
+        head, features = model.classifier.head, outputs["features"]
+        first, second = head.branches(features, labels)
+        expected = sum(
+            ClassLoss().call(labels, tf.reduce_mean(maps, axis=(1, 2))) for maps in (first, second)
+        )
+        np.testing.assert_allclose(model.class_loss(labels, outputs), expected, rtol=1e-4)
+        method = methods.get("acol")
+        method.fit(model.classifier, lambda: [])
+        found = method.localize(Forward(None, None, features, labels)).numpy()
+        scaled = [acol.normalized(acol.class_maps(maps, labels)) for maps in (first, second)]
+        np.testing.assert_allclose(found, np.maximum(*scaled), rtol=1e-5, atol=1e-6)
+
+
+class TestSPG:
+    def test_seeds_are_the_surest_cells(self):
+        maps = np.float32([[0.0, 0.04, 0.06], [0.5, 0.7, 0.71], [0.9, 1.0, 0.3]])[None]
+        found = spg.seeds(maps, 0.7, 0.05, 3)
+        np.testing.assert_array_equal(found[0], [[0, 0, -1], [-1, -1, 1], [1, 1, -1]])
+
+    def test_cells_between_do_not_count(self):
+        logits = np.float32([[2.0, -1.0], [0.5, 9.0]])[None]
+        known = np.float32([[1, 0], [-1, -1]])[None]
+        expected = (np.log1p(np.exp(-2.0)) + np.log1p(np.exp(-1.0))) / 2
+        np.testing.assert_allclose(spg.guidance_loss(logits, known), [expected], rtol=1e-5)
+        assert float(spg.guidance_loss(logits, -np.ones_like(logits))[0]) == 0.0
+
+    def test_a_map_that_guides_learns_nothing_from_it(self):
+        maps = tf.Variable(np.random.default_rng(0).random((1, 4, 4)).astype(np.float32))
+        logits = tf.Variable(tf.zeros((1, 4, 4)))
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(spg.guidance_loss(logits, spg.seeds(maps, 0.7, 0.3, 4)))
+        gradients = tape.gradient(loss, [maps, logits])
+        assert gradients[0] is None and np.abs(gradients[1]).max() > 0
+
+
+class TestDANet:
+    def test_the_mean_cosine_of_pairs_by_hand(self):
+        one, other, third = [[1, 0], [0, 0]], [[1, 1], [0, 0]], [[0, 0], [0, 2]]
+        maps = np.float32([[one, other, third]])  # [1, 3, 2, 2]
+        expected = (2 * np.sqrt(0.5)) / 6  # the first two in both orders; the third is apart
+        np.testing.assert_allclose(danet.similarity(tf.constant(maps)), [expected], rtol=1e-5)
+
+    def test_what_speaks_against_the_class_does_not_count(self):
+        maps = np.float32([[[[1, -3]], [[1, 3]]]])
+        expected = 1 / np.sqrt(10)
+        np.testing.assert_allclose(danet.similarity(tf.constant(maps)), [expected], rtol=1e-5)
+
+    def test_logits_are_the_mean_of_a_class_s_maps(self):
+        head = tiny("danet").head
+        features = np.random.default_rng(0).normal(size=(2, 4, 4, 32)).astype(np.float32)
+        maps = head.maps(features).numpy()
+        assert maps.shape == (2, 4, 4, 3, danet.NUM_MAPS)
+        np.testing.assert_allclose(head(features), maps.mean(axis=(1, 2, 4)), rtol=1e-5, atol=1e-6)
+        own = danet.class_maps(maps, [2, 0]).numpy()
+        np.testing.assert_array_equal(own[1, 3], maps[1, :, :, 0, 3])

@@ -1,0 +1,97 @@
+"""Adversarial complementary learning, ACoL (Zhang et al., CVPR 2018)."""
+
+import keras
+import tensorflow as tf
+from keras import layers
+
+from gc_net.methods.base import HeatMapMethod
+from gc_net.methods.training import ClassifierTraining
+
+ERASED_ABOVE = 0.6  # of the first branch's normalized map
+CHANNELS = 256
+
+
+class TwoBranches(keras.Model):
+    """The head: two branches of convolutions, each to a map [B, h, w] of every class.
+
+    Its logits are the first branch's. The second is shown what the first has not found.
+    """
+
+    def __init__(self, backbone, num_outputs, feature_shape, name="head"):
+        super().__init__(name=name)
+        self.first = _branch(num_outputs, feature_shape, "first")
+        self.second = _branch(num_outputs, feature_shape, "second")
+        self.built = True
+
+    def call(self, features, training=False):
+        return tf.reduce_mean(self.first(features, training=training), axis=(1, 2))
+
+    def branches(self, features, labels, training=False):
+        """Return the maps [B, h, w, C] of both branches, for images of known classes [B]."""
+        first = self.first(features, training=training)
+        return first, self.complement(features, first, labels, training)
+
+    def complement(self, features, first, labels, training=False):
+        """Return the second branch's maps, given the first's."""
+        kept = tf.cast(normalized(class_maps(first, labels)) <= ERASED_ABOVE, features.dtype)
+        return self.second(features * kept[..., None], training=training)
+
+
+def _branch(num_classes, feature_shape, name):
+    x = inputs = keras.Input(tuple(feature_shape))
+    for number in (1, 2):
+        x = layers.Conv2D(CHANNELS, 3, padding="same", activation="relu", name=f"conv{number}")(x)
+    return keras.Model(
+        inputs, layers.Conv2D(num_classes, 1, dtype="float32", name="outputs")(x), name=name
+    )
+
+
+def class_maps(maps: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    """Return the maps [B, h, w] of each image's class from those of all, [B, h, w, C]."""
+    return tf.gather(tf.transpose(maps, (0, 3, 1, 2)), labels, batch_dims=1)
+
+
+def normalized(maps: tf.Tensor) -> tf.Tensor:
+    """Return maps [B, h, w] scaled so that each has its lowest value at 0 and its highest at 1."""
+    low = tf.reduce_min(maps, axis=(1, 2), keepdims=True)
+    high = tf.reduce_max(maps, axis=(1, 2), keepdims=True)
+    return tf.math.divide_no_nan(maps - low, high - low)
+
+
+class Complementary(ClassifierTraining):
+    """Both branches learn the class, the second from what the first has left."""
+
+    def outputs(self, normalized, training):
+        features = self.classifier.trunk(normalized, training=training)
+        first = self.classifier.head.first(features, training=training)
+        return {"features": features, "first": first, "logits": tf.reduce_mean(first, axis=(1, 2))}
+
+    def class_loss(self, labels, outputs):
+        # Not before, as the classes must be known.
+        features, first = outputs["features"], outputs["first"]
+        second = self.classifier.head.complement(features, first, labels, training=True)
+        second = tf.reduce_mean(second, axis=(1, 2))
+        return self.loss.call(labels, outputs["logits"]) + self.loss.call(labels, second)
+
+
+class ACoL(HeatMapMethod):
+    """Two classifiers on the same features, the second of which cannot see what the first found.
+
+    Where the first branch's map of the true class, normalized, exceeds 0.6, features are set to
+    zero for the second, which then has to find other parts. The map is the higher of both. Differs
+    from the paper: branches have 256 channels instead of 1,024, for speed on light backbones.
+    """
+
+    name = "acol"
+    title = "ACoL"
+    level = 0.2  # as CAM; the paper does not say
+    head = "acol"
+    training = Complementary
+
+    def fit(self, classifier, training_batches):
+        self._head = classifier.head
+
+    def localize(self, forward):
+        both = self._head.branches(forward.features, forward.labels)
+        first, second = (normalized(class_maps(maps, forward.labels)) for maps in both)
+        return tf.maximum(first, second)
