@@ -16,7 +16,12 @@ from gc_net.stages.config import setting
 from gc_net.teachers import get
 from gc_net.teachers.base import Lesson, Targets, Teacher
 
-_DEFAULT = ("segmenter", "segmenter:cut=0.3", "(descriptors+segmenter:cut=0.3)")
+# Wide ones and narrow ones in balance; the median of three is that which lies between.
+_DEFAULT = (
+    "segmenter:cut=wide",
+    "segmenter:cut=narrow",
+    "(descriptors:centered=true+segmenter:cut=narrow)",
+)
 _MASK_SIZE, _MASKS_AT_ONCE = 64, 256
 
 

@@ -17,7 +17,9 @@ import tensorflow as tf
 from gc_net.data.splits import DataError
 from gc_net.stages.config import setting
 from gc_net.stages.run_folder import RunError
-from gc_net.teachers.base import Lesson, Maps, MapTeacher
+from gc_net.teachers.base import Lesson, Maps, MapTeacher, Placer
+
+_OFFSET_IMAGES = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +31,15 @@ class Descriptors(MapTeacher):
             dataset, or the trained classifier's.
         image_size: Side of the square images that are described.
         fit_images: Most images that the transform is fitted on.
+        centered: Move shapes by what maps are off on average. Strided layers pad on one side only,
+            so that maps of images and of flipped images do not quite fall on each other.
     """
 
     name: ClassVar[str] = "descriptors"
     weights: str = setting("backbone", ("backbone", "classifier"))
     image_size: int = setting(224, low=32)
     fit_images: int = setting(1000, low=1)
+    centered: bool = False
 
     def check(self, lesson: Lesson) -> None:
         if self.weights == "backbone" and lesson.weights == "none":
@@ -46,6 +51,32 @@ class Descriptors(MapTeacher):
             self.trunk(lesson, self.image_size)
         except RuntimeError as error:  # a download that failed
             raise RunError(str(error)) from error
+
+    def placer(self, lesson: Lesson) -> Placer:
+        placer = super().placer(lesson)
+        if not self.centered:
+            return placer
+        offset = lesson.once(("offset", self), lambda: self._offset(lesson))
+
+        def place(images):
+            targets = placer.place(images)
+            targets.coefficients[:, :2] += offset
+            return targets
+
+        return Placer(placer.image_size, place)
+
+    def _offset(self, lesson):
+        """Return how far, right and down, shapes must be moved, relative to the image."""
+        maps, count = lesson.maps(self), len(lesson.data.split)
+        chosen = np.linspace(0, count - 1, min(_OFFSET_IMAGES, count)).astype(int)
+        offsets = []
+        for batch in lesson.batches(self.image_size, "Centering descriptors", chosen):
+            images = batch["image"]
+            x, y = _middles(maps(images))
+            mirrored, _ = _middles(maps(images[:, :, ::-1])[:, :, ::-1])
+            _, turned = _middles(maps(images[:, ::-1])[:, ::-1])
+            offsets.append(np.stack([mirrored - x, turned - y], axis=-1) / 2)
+        return np.median(np.concatenate(offsets), axis=0)
 
     def fit_maps(self, lesson: Lesson) -> Maps:
         count = len(lesson.data.split)
@@ -133,6 +164,14 @@ def describer(network, trunk=None):
         return model(network.normalize(images), training=False)
 
     return describe
+
+
+def _middles(maps):
+    """Return the relative x and y [B] of the middle of what lies above zero in maps [B, h, w]."""
+    weights = np.maximum(maps, 0.0) + 1e-9
+    weights /= weights.sum(axis=(1, 2), keepdims=True)
+    y, x = ((np.arange(side) + 0.5) / side for side in maps.shape[1:])
+    return weights.sum(axis=1) @ x, weights.sum(axis=2) @ y
 
 
 def _middle_over_border(descriptors):

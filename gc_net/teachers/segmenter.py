@@ -6,6 +6,7 @@ with the detector, the pupil becomes better than its teacher. It is a decoder on
 whose features are computed once, and says for each cell how likely it is a part of the object.
 """
 
+import contextlib
 import dataclasses
 from typing import ClassVar
 
@@ -15,9 +16,8 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
-from gc_net import shapes
 from gc_net.data.splits import DataError
-from gc_net.heat_maps import largest_parts
+from gc_net.heat_maps import largest_box, largest_parts
 from gc_net.metrics import box_iou
 from gc_net.stages.config import setting
 from gc_net.teachers.base import Lesson, Maps, MapTeacher
@@ -25,7 +25,7 @@ from gc_net.teachers.silhouettes import map_source
 
 _CHANNELS = 64
 _BATCH_SIZE, _LEARNING_RATE = 64, 3e-3
-_CUTS = (0.5, 0.3, 0.2, 0.15, 0.1, 0.08, 0.05)
+_CUTS = (0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +34,9 @@ class Segmenter(MapTeacher):
 
     Attributes:
         source: The teacher whose masks the network learns.
-        cut: Probability above which a cell counts; 0 for the one, of a few, at which boxes agree
-            best with the mean of two that the source has: of its masks, which leave out thin parts,
-            and of its coarse maps, which have a margin.
+        cut: Probability above which a cell counts. narrow is the one at which boxes agree best with
+            those of the source's masks, which leave out thin parts; wide with their mean with those
+            of its coarse maps, which have a margin. No true box is looked at.
         fit_images: Most images that the network learns from.
         epochs: Passes over these images and their mirror images.
         seed: Seed of the network's initial weights and of the order of images.
@@ -44,10 +44,19 @@ class Segmenter(MapTeacher):
 
     name: ClassVar[str] = "segmenter"
     source: str = "silhouettes:size=160"
-    cut: float = setting(0.0, low=0.0, high=0.99)
+    cut: str = "wide"
     fit_images: int = setting(2000, low=1)
     epochs: int = setting(4, low=1)
     seed: int = 0
+
+    def __post_init__(self):
+        super().__post_init__()
+        with contextlib.suppress(ValueError):
+            if self.cut in ("wide", "narrow") or 0 < float(self.cut) < 1:
+                return
+        raise ValueError(
+            f"`cut` must be wide, narrow, or a number between 0 and 1. Received: cut={self.cut!r}"
+        )
 
     def check(self, lesson: Lesson) -> None:
         map_source(self.source).check(lesson)
@@ -57,16 +66,16 @@ class Segmenter(MapTeacher):
 
     def fit_maps(self, lesson: Lesson) -> Maps:
         # One network serves all cuts.
-        fitted = dataclasses.replace(self, cut=0.0, share=1.0, upright=False)
-        logits, best = lesson.once(("network", fitted), lambda: fitted.fit(lesson))
-        cut = self.cut or best
+        fitted = dataclasses.replace(self, cut="wide", share=1.0, upright=False)
+        logits, cuts = lesson.once(("network", fitted), lambda: fitted.fit(lesson))
+        cut = float(cuts.get(self.cut, self.cut))
         return Maps(logits.image_size, lambda images: logits(images) - np.log(cut / (1 - cut)))
 
     def masks(self, images, maps: np.ndarray, size: int) -> np.ndarray:
         return largest_parts(maps, 2 * maps.shape[1])
 
-    def fit(self, lesson: Lesson) -> tuple[Maps, float]:
-        """Return the network's logits, a function of images, and the best cut."""
+    def fit(self, lesson: Lesson) -> tuple[Maps, dict[str, float]]:
+        """Return the network's logits, a function of images, and the cuts by name."""
         source = map_source(self.source)
         maps = lesson.maps(source)
         size = maps.image_size
@@ -84,7 +93,7 @@ class Segmenter(MapTeacher):
         cells = network.output_shape[1]
         count = len(lesson.data.split)
         chosen = np.linspace(0, count - 1, min(self.fit_images, count)).astype(int)
-        # Per image: the features of it and of its mirror image, what to learn, and two boxes.
+        # Per image: the features of it and of its mirror image, what to learn, and boxes to meet.
         cached, masks, boxes = [], [], []
         for batch in lesson.batches(size, "Preparing the segmenter", chosen):
             images = batch["image"]
@@ -93,7 +102,8 @@ class Segmenter(MapTeacher):
             views = [features(images), features(images[:, :, ::-1])]
             cached.append([np.stack([v[each] for v in views])[:, there] for each in range(3)])
             masks += [_shrunk(found[row], cells) for row in there]
-            boxes.append(_boxes([found[there], largest_parts(maps(images), size)[there]]))
+            narrow, coarse = _boxes(found[there]), _boxes(largest_parts(maps(images), size)[there])
+            boxes.append(np.stack([narrow, (narrow + coarse) / 2]))
         if not masks:
             raise DataError("No object was found that a segmenter could learn from.")
         cached = [np.concatenate(each, axis=1) for each in zip(*cached, strict=True)]
@@ -105,8 +115,7 @@ class Segmenter(MapTeacher):
             found = [tf.cast(each, tf.float32) for each in features(images)]
             return network(found, training=False)
 
-        logits = Maps(size, run)
-        return logits, _best_cut(network, cached, np.concatenate(boxes))
+        return Maps(size, run), _best_cuts(network, cached, *np.concatenate(boxes, axis=1))
 
 
 def decoder(feature_shapes: list[tuple], channels: int = _CHANNELS) -> keras.Model:
@@ -171,28 +180,26 @@ def _fit(network, cached, masks, epochs, seed):
     network.fit(views, epochs=epochs, verbose=0)
 
 
-def _best_cut(network, cached, boxes):
-    """Return the probability at which the network's boxes agree best with `boxes` [M, 4]."""
+def _best_cuts(network, cached, narrow, wide):
+    """Return the probabilities at which the network's boxes agree best with two sets of boxes."""
     logits = network.predict(
         tuple(each[0].astype(np.float32) for each in cached), batch_size=_BATCH_SIZE, verbose=0
     )
     levels = np.log(_CUTS) - np.log1p(-np.array(_CUTS))
-    scores = []
-    for level in levels:
-        found = _boxes([largest_parts(logits - level, 2 * logits.shape[1])])
-        scores.append(np.mean(box_iou(found, boxes)))
-    return _CUTS[int(np.argmax(scores))]
+    found = [_boxes(largest_parts(logits - level, 2 * logits.shape[1])) for level in levels]
+    return {
+        name: _CUTS[int(np.argmax([np.mean(box_iou(each, boxes)) for each in found]))]
+        for name, boxes in (("narrow", narrow), ("wide", wide))
+    }
 
 
 def _boxes(masks):
-    """Return the boxes [B, 4] of masks [B, H, W], the mean of those of several; 0 if empty."""
-    shape = shapes.get("rectangle")
-    found = [
-        np.stack([shape.fit(mask) if mask.any() else np.zeros(4, np.float32) for mask in each])
-        for each in masks
-        if len(each)
-    ]
-    return np.asarray(shape.boxes(np.mean(found, axis=0))) if found else np.zeros((0, 4))
+    """Return the boxes [B, 4], relative xyxy, of masks [B, H, W]; zeros where a mask is empty."""
+    boxes = np.zeros((len(masks), 4))
+    for box, mask in zip(boxes, masks, strict=True):
+        if mask.any():
+            box[:] = np.array(largest_box(mask)) / len(mask)
+    return boxes
 
 
 def _shrunk(mask, cells):

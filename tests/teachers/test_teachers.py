@@ -9,6 +9,7 @@ from typing import ClassVar
 import cv2
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from gc_net import shapes, teachers
 from gc_net.metrics import mask_iou
@@ -57,7 +58,7 @@ class TestNames:
         inner, segmenter = found.members
         assert inner.members == (Descriptors(), Silhouettes())
         assert (inner.share, inner.average, found.average) == (2, "median", "mean")
-        assert segmenter == Segmenter(cut=0.3)
+        assert segmenter == Segmenter(cut="0.3")
         assert found.asked() == [Descriptors(), Silhouettes(), segmenter]
 
     def test_brackets_give_a_source_settings_of_its_own(self):
@@ -83,6 +84,8 @@ class TestNames:
             ("descriptors:image_size=large", "`image_size` must be of type int"),
             ("descriptors:image_size=8", "`image_size` must be at least 32"),
             ("descriptors:upright=yes", "`upright` must be true or false"),
+            ("segmenter:cut=2", "`cut` must be wide, narrow, or a number"),
+            ("segmenter:cut=some", "`cut` must be wide, narrow, or a number"),
             ("silhouettes:weights=mine", "`weights` must be one of backbone, classifier"),
         ],
     )
@@ -253,6 +256,32 @@ class Bright(MapTeacher):
         return Maps(64, maps)
 
 
+class Half:
+    """A network whose maps lie half a cell to the left and a quarter of one above the image."""
+
+    def maps(self, images):
+        grey = images.numpy().mean(axis=-1)
+        size = grey.shape[1]
+        move = np.float32([[1, 0, -size / 16], [0, 1, -size / 32]])
+        moved = [cv2.warpAffine(each, move, (size, size)) for each in grey]
+        return np.stack([cv2.resize(each, (8, 8), interpolation=cv2.INTER_AREA) for each in moved])
+
+
+def test_centered_descriptors_lie_where_the_image_has_the_object(monkeypatch):
+    rng = np.random.default_rng(0)
+    images = np.zeros((40, 64, 64, 3), np.uint8)
+    for image in images:
+        x, y = rng.integers(12, 32, 2)
+        image[y : y + 16, x : x + 20] = 255
+    teacher = Descriptors(image_size=64, centered=True)
+    lesson = types.SimpleNamespace(
+        data=types.SimpleNamespace(split=range(40)),
+        maps=lambda teacher: Maps(64, Half().maps),
+        batches=lambda *args: [{"image": tf.constant(images)}],
+    )
+    np.testing.assert_allclose(teacher._offset(lesson), [1 / 16, 1 / 32], atol=2e-3)
+
+
 class TestSegmenter:
     @pytest.fixture(scope="class")
     def lesson(self, tmp_path_factory):
@@ -275,11 +304,19 @@ class TestSegmenter:
 
     def test_one_network_serves_all_cuts_and_a_lower_one_shows_more(self, lesson):
         options = {"source": "bright", "epochs": 80}
-        maps = [lesson.maps(Segmenter(cut=cut, **options)) for cut in (0.2, 0.5, 0.8)]
+        maps = [lesson.maps(Segmenter(cut=cut, **options)) for cut in ("0.2", "0.5", "0.8")]
         batch = next(iter(lesson.batches(64, "Comparing")))["image"]
         low, middle, high = (each(batch) for each in maps)
         np.testing.assert_allclose(low - middle, np.log(4), rtol=1e-4)
         assert (low > 0).sum() > (middle > 0).sum() > (high > 0).sum()
+
+    def test_the_narrow_cut_is_the_higher_one(self, lesson):
+        fitted = Segmenter(source="bright", epochs=80)
+        _, cuts = lesson.once(("network", fitted), lambda: fitted.fit(lesson))
+        assert 0 < cuts["wide"] <= cuts["narrow"] < 1
+        maps = [lesson.maps(dataclasses.replace(fitted, cut=cut)) for cut in cuts]
+        batch = next(iter(lesson.batches(64, "Comparing")))["image"]
+        assert (maps[0](batch) <= maps[1](batch)).all()
 
     def test_is_the_same_every_time(self, lesson):
         teacher = Segmenter(source="bright", epochs=1)
