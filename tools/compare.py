@@ -11,6 +11,8 @@ differ in their settings are refused.
 
 from absl import app, flags
 
+from gc_net.tables import TABLE_FORMATS
+
 from . import program
 
 FLAGS = flags.FLAGS
@@ -22,7 +24,7 @@ flags.DEFINE_enum(
     "Rows by run (Tables 3 and 4 of the paper), by loss terms (1), by shape and generator (2); or "
     "by run with all metrics.",
 )
-flags.DEFINE_enum("format", "markdown", ["markdown", "latex"], "How the table is written.")
+flags.DEFINE_enum("format", "markdown", TABLE_FORMATS.names, "How the table is written.")
 flags.DEFINE_bool(
     "methods",
     False,

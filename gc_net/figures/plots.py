@@ -151,6 +151,8 @@ def draw_bars(
             )  # fmt: skip
         axes.set_xlim(0, count)
         axes.set_ylim(0, top)
+        if np.issubdtype(np.asarray(heights).dtype, np.integer):  # counts
+            axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10], integer=True))
         ticks = np.arange(count) + 0.5 if edges is None else np.arange(count + 1)
         axes.set_xticks(ticks, labels if edges is None else edges)
 

@@ -1,6 +1,8 @@
 import base64
 import contextlib
+import hashlib
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ import werkzeug.test
 from gc_net.localizer import load
 from gc_net.saving import save_model
 from gc_net.serving import Client
+from gc_net.serving.demo import DemoApp
 from gc_net.serving.demo_server import make_app, make_server
 from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import running
@@ -124,7 +127,16 @@ def test_other_paths_methods_and_sizes_get_their_status(browser):
     assert "error" in browser.get("/x").json
     page = browser.get("/")
     assert page.status_code == 200 and 'content="birds"' in page.text
-    assert "default-src 'none'" in page.headers["Content-Security-Policy"]
+    policy = page.headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    (script,) = re.findall("<script>(.*?)</script>", page.text, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in policy
+
+
+def test_a_model_whose_name_is_markup_is_escaped(app):
+    page = werkzeug.test.Client(DemoApp('"><script>x', app.model, 10)).get("/").text
+    assert 'content="&#34;&gt;&lt;script&gt;x"' in page and page.count("<script") == 1
 
 
 FOREIGN = {
