@@ -30,7 +30,12 @@ Maps of a class are those of the image's true class. For CorLoc that is its defi
 given), and LocErr counts a box only if its class is right, so it asks for no other map either.
 """
 
+from typing import TYPE_CHECKING
+
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.methods.base import Method
 
 METHODS = Registry(
     "method",
@@ -58,6 +63,6 @@ METHODS = Registry(
 DEFAULT = ("constant", "cam", "grad_cam", "saliency", "ddt")
 
 
-def get(name):
+def get(name: "str | Method") -> "Method":
     """Return a new method called `name`; a method passes through."""
     return METHODS.get(name)() if isinstance(name, str) else name

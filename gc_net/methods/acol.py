@@ -1,10 +1,14 @@
 """Adversarial complementary learning, ACoL (Zhang et al., CVPR 2018)."""
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 from keras import layers
 
-from gc_net.methods.base import HeatMapMethod
+from gc_net.backbones.base import Backbone
+from gc_net.classifier import Classifier
+from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches
 from gc_net.methods.training import ClassifierTraining
 
 ERASED_ABOVE = 0.6  # of the first branch's normalized map
@@ -17,21 +21,27 @@ class TwoBranches(keras.Model):
     Its logits are the first branch's. The second is shown what the first has not found.
     """
 
-    def __init__(self, backbone, num_outputs, feature_shape, name="head"):
+    def __init__(
+        self, backbone: Backbone, num_outputs: int, feature_shape: Sequence[int], name: str = "head"
+    ):
         super().__init__(name=name)
         self.first = _branch(num_outputs, feature_shape, "first")
         self.second = _branch(num_outputs, feature_shape, "second")
         self.built = True
 
-    def call(self, features, training=False):
+    def call(self, features: tf.Tensor, training: bool = False) -> tf.Tensor:
         return tf.reduce_mean(self.first(features, training=training), axis=(1, 2))
 
-    def branches(self, features, labels, training=False):
+    def branches(
+        self, features: tf.Tensor, labels: tf.Tensor, training: bool = False
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the maps [B, h, w, C] of both branches, for images of known classes [B]."""
         first = self.first(features, training=training)
         return first, self.complement(features, first, labels, training)
 
-    def complement(self, features, first, labels, training=False):
+    def complement(
+        self, features: tf.Tensor, first: tf.Tensor, labels: tf.Tensor, training: bool = False
+    ) -> tf.Tensor:
         """Return the second branch's maps, given the first's."""
         kept = tf.cast(normalized(class_maps(first, labels)) <= ERASED_ABOVE, features.dtype)
         return self.second(features * kept[..., None], training=training)
@@ -61,12 +71,12 @@ def normalized(maps: tf.Tensor) -> tf.Tensor:
 class Complementary(ClassifierTraining):
     """Both branches learn the class, the second from what the first has left."""
 
-    def outputs(self, normalized, training):
+    def outputs(self, normalized: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         features = self.classifier.trunk(normalized, training=training)
         first = self.classifier.head.first(features, training=training)
         return {"features": features, "first": first, "logits": tf.reduce_mean(first, axis=(1, 2))}
 
-    def class_loss(self, labels, outputs):
+    def class_loss(self, labels: tf.Tensor, outputs: dict[str, tf.Tensor]) -> tf.Tensor:
         # Not before, as the classes must be known.
         features, first = outputs["features"], outputs["first"]
         second = self.classifier.head.complement(features, first, labels, training=True)
@@ -88,10 +98,10 @@ class ACoL(HeatMapMethod):
     head = "acol"
     training = Complementary
 
-    def fit(self, classifier, training_batches):
+    def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         self._head = classifier.head
 
-    def localize(self, forward):
+    def localize(self, forward: Forward) -> tf.Tensor:
         both = self._head.branches(forward.features, forward.labels)
         first, second = (normalized(class_maps(maps, forward.labels)) for maps in both)
         return tf.maximum(first, second)

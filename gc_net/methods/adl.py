@@ -1,8 +1,11 @@
 """Attention-based dropout layers, ADL (Choe and Shim, CVPR 2019)."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
+from gc_net.classifier import Classifier
 from gc_net.methods.cam import CAM
 from gc_net.methods.training import ClassifierTraining
 
@@ -19,12 +22,12 @@ class AttentionDropout(keras.layers.Layer):
         seeds: A seed generator.
     """
 
-    def __init__(self, seeds, **kwargs):
+    def __init__(self, seeds: keras.random.SeedGenerator, **kwargs: Any):
         super().__init__(**kwargs)
         self.seeds = seeds
         self.built = True
 
-    def call(self, features, training=False):
+    def call(self, features: tf.Tensor, training: bool = False) -> tf.Tensor:
         if not training:
             return features
         drops = keras.random.uniform((), seed=self.seeds) < DROP_RATE
@@ -42,13 +45,13 @@ def drop_mask(attention: tf.Tensor) -> tf.Tensor:
 class AttentionTraining(ClassifierTraining):
     """The trunk has dropout layers behind the last map of each of its three last resolutions."""
 
-    def __init__(self, classifier, *args, **kwargs):
+    def __init__(self, classifier: Classifier, *args: Any, **kwargs: Any):
         super().__init__(classifier, *args, **kwargs)
         places = classifier.backbone.feature_layers
         self.dropout = [AttentionDropout(self.seeds, name=f"adl_{name}") for name in places]
         self.trunk = self.inserted(dict(zip(places, self.dropout, strict=True)))
 
-    def outputs(self, normalized, training):
+    def outputs(self, normalized: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         features = self.trunk(normalized, training=training)
         return {"logits": self.classifier.head(features, training=training)}
 

@@ -8,8 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net.classifier import Classifier
+from gc_net.evaluation.protocols import Protocol
 from gc_net.metrics import IOU_THRESHOLDS
 from gc_net.stages.classifier import MaskedClassifier
+from gc_net.training.masks import RandomMasks
+
+TrainingBatches = Callable[[], Iterable[tf.Tensor]]
 
 
 class Unsuitable(ValueError):
@@ -72,7 +76,9 @@ class Method(abc.ABC):
         """Whether it needs a classifier of its own."""
         return self.training is not None or self.head != "native"
 
-    def trained(self, classifier: Classifier, masks=None, seed: int = 0) -> MaskedClassifier:
+    def trained(
+        self, classifier: Classifier, masks: RandomMasks | None = None, seed: int = 0
+    ) -> MaskedClassifier:
         """Return the model, not yet compiled, whose training trains `classifier`.
 
         Args:
@@ -84,9 +90,7 @@ class Method(abc.ABC):
             return MaskedClassifier(classifier, masks)
         return self.training(classifier, masks, seed=seed)
 
-    def fit(
-        self, classifier: Classifier, training_batches: Callable[[], Iterable[tf.Tensor]]
-    ) -> None:
+    def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         """Get ready: raise `Unsuitable` if `classifier` will not do, fit what needs fitting.
 
         Args:
@@ -101,7 +105,7 @@ class Method(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def scores(self, protocol, truth_boxes, num_truth, iou, iou_v2) -> list[Score]:
+    def scores(self, protocol: Protocol, truth_boxes, num_truth, iou, iou_v2) -> list[Score]:
         """Return the `Score`s of all images.
 
         Args:
@@ -121,7 +125,7 @@ class HeatMapMethod(Method):
 
     level: float
 
-    def scores(self, protocol, truth_boxes, num_truth, iou, iou_v2):
+    def scores(self, protocol: Protocol, truth_boxes, num_truth, iou, iou_v2) -> list[Score]:
         hits = hits_by_level(protocol, iou_v2)  # [L, N, T]
         known = num_truth > 0
         fixed = int(np.abs(protocol.levels - self.level).argmin())
@@ -145,6 +149,6 @@ class HeatMapMethod(Method):
         ]
 
 
-def hits_by_level(protocol, iou):
+def hits_by_level(protocol: Protocol, iou: np.ndarray) -> np.ndarray:
     """Return whether each IoU is right at 0.3, 0.5 and 0.7: [...] to bool [L, ...]."""
     return np.stack([protocol.hits(iou, threshold) for threshold in IOU_THRESHOLDS])

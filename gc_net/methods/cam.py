@@ -3,7 +3,8 @@
 import keras
 import tensorflow as tf
 
-from gc_net.methods.base import HeatMapMethod, Unsuitable
+from gc_net.classifier import Classifier
+from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches, Unsuitable
 
 _POOLS = (keras.layers.GlobalAveragePooling2D, keras.layers.GlobalMaxPooling2D)
 
@@ -18,16 +19,16 @@ class CAM(HeatMapMethod):
     title = "CAM"
     level = 0.2  # of the maximum, as in Zhou et al.
 
-    def fit(self, classifier, training_batches):
+    def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         self._kernel = pooled_kernel(classifier)  # [C, num_classes]
 
-    def localize(self, forward):
+    def localize(self, forward: Forward) -> tf.Tensor:
         weights = tf.gather(tf.transpose(self._kernel), forward.labels)  # [B, C]
         features = tf.cast(forward.features, weights.dtype)
         return tf.einsum("bhwc,bc->bhw", features, weights)
 
 
-def pooled_kernel(classifier):
+def pooled_kernel(classifier: Classifier) -> tf.Tensor:
     """Return the weights [C, num_classes] of a head that pools and then weighs."""
     layers = [
         layer

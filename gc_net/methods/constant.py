@@ -1,7 +1,9 @@
 """The same centred box for every image: what a method must beat to have looked at all."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from gc_net.evaluation.protocols import Protocol
 from gc_net.methods.base import Method, Score, hits_by_level
 
 # Sides that are tried, in the frame's width and height; up to the frame and a little beyond, as
@@ -15,7 +17,7 @@ class Constant(Method):
     name = "constant"
     title = "Centred box"
 
-    def scores(self, protocol, truth_boxes, num_truth, iou, iou_v2):
+    def scores(self, protocol: Protocol, truth_boxes, num_truth, iou, iou_v2) -> list[Score]:
         half = np.sqrt(0.5)
         best = self.best(protocol, truth_boxes, num_truth)
         return [
@@ -23,7 +25,9 @@ class Constant(Method):
             self._score(protocol, truth_boxes, num_truth, *best, "best", "best"),
         ]
 
-    def best(self, protocol, truth_boxes, num_truth):
+    def best(
+        self, protocol: Protocol, truth_boxes: np.ndarray, num_truth: np.ndarray
+    ) -> tuple[float, float]:
         """Return width and height of the centred box that is right most often."""
         is_box = np.arange(truth_boxes.shape[1]) < num_truth[:, None]  # [N, K]
         # Without the padding: a few images of ILSVRC have many boxes, most have one.
@@ -50,7 +54,7 @@ class Constant(Method):
         )
 
 
-def centred(width, height):
+def centred(width: ArrayLike, height: ArrayLike) -> np.ndarray:
     """Return `boxes_rel_xyxy` [..., 4] of boxes in the middle of the frame."""
     half_width, half_height = np.broadcast_arrays(np.asarray(width) / 2, np.asarray(height) / 2)
     return np.stack(

@@ -10,7 +10,7 @@ from gc_net.methods.training import ClassifierTraining
 class MixedImages(ClassifierTraining):
     """A rectangle of each image comes from another image of the batch, and so does its label."""
 
-    def augment(self, normalized):
+    def augment(self, normalized: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         batch_size, size = tf.shape(normalized)[0], normalized.shape[1]
         part, x, y = tf.unstack(keras.random.uniform((3,), seed=self.seeds))
         partners = keras.random.shuffle(tf.range(batch_size), seed=self.seeds)
@@ -19,7 +19,7 @@ class MixedImages(ClassifierTraining):
         mixed = outside * normalized + (1 - outside) * tf.gather(normalized, partners)
         return mixed, {"partners": partners, "share": share}
 
-    def class_loss(self, labels, outputs):
+    def class_loss(self, labels: tf.Tensor, outputs: dict[str, tf.Tensor]) -> tf.Tensor:
         logits, share = outputs["logits"], outputs["share"]
         partners = tf.gather(labels, outputs["partners"])
         return share * self.loss.call(labels, logits) + (1 - share) * self.loss.call(

@@ -1,10 +1,14 @@
 """Divergent activation, DA-Net (Xue et al., ICCV 2019)."""
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 from keras import layers
 
-from gc_net.methods.base import HeatMapMethod
+from gc_net.backbones.base import Backbone
+from gc_net.classifier import Classifier
+from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches
 from gc_net.methods.training import ClassifierTraining
 
 NUM_MAPS = 4  # of each class
@@ -14,7 +18,9 @@ WEIGHT = 0.01  # of the discrepancy in the loss
 class DivergentMaps(keras.Model):
     """The head: several maps of every class, whose mean over maps and positions is the logit."""
 
-    def __init__(self, backbone, num_outputs, feature_shape, name="head"):
+    def __init__(
+        self, backbone: Backbone, num_outputs: int, feature_shape: Sequence[int], name: str = "head"
+    ):
         super().__init__(name=name)
         inputs = keras.Input(tuple(feature_shape))
         x = layers.Conv2D(num_outputs * NUM_MAPS, 1, dtype="float32", name="outputs")(inputs)
@@ -22,19 +28,19 @@ class DivergentMaps(keras.Model):
         self.maps = keras.Model(inputs, x, name="maps")  # to [B, h, w, C, K]
         self.built = True
 
-    def call(self, features, training=False):
+    def call(self, features: tf.Tensor, training: bool = False) -> tf.Tensor:
         return tf.reduce_mean(self.maps(features, training=training), axis=(1, 2, 4))
 
 
 class Divergent(ClassifierTraining):
     """The maps of an image's class must look at different places."""
 
-    def outputs(self, normalized, training):
+    def outputs(self, normalized: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         features = self.classifier.trunk(normalized, training=training)
         maps = self.classifier.head.maps(features, training=training)
         return {"logits": tf.reduce_mean(maps, axis=(1, 2, 4)), "maps": maps}
 
-    def class_loss(self, labels, outputs):
+    def class_loss(self, labels: tf.Tensor, outputs: dict[str, tf.Tensor]) -> tf.Tensor:
         own = class_maps(outputs["maps"], labels)
         return super().class_loss(labels, outputs) + WEIGHT * similarity(own)
 
@@ -69,9 +75,9 @@ class DANet(HeatMapMethod):
     head = "danet"
     training = Divergent
 
-    def fit(self, classifier, training_batches):
+    def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         self._maps = classifier.head.maps
 
-    def localize(self, forward):
+    def localize(self, forward: Forward) -> tf.Tensor:
         own = class_maps(self._maps(forward.features, training=False), forward.labels)
         return tf.reduce_mean(own, axis=1)

@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from gc_net.methods.base import HeatMapMethod
+from gc_net.classifier import Classifier
+from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches
 
 
 class GradCAM(HeatMapMethod):
@@ -16,10 +17,10 @@ class GradCAM(HeatMapMethod):
     title = "Grad-CAM"
     level = 0.15  # of the maximum, as in Selvaraju et al.
 
-    def fit(self, classifier, training_batches):
+    def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         self._head = classifier.head
 
-    def localize(self, forward):
+    def localize(self, forward: Forward) -> tf.Tensor:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(forward.features)
             scores = tf.gather(

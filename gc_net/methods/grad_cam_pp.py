@@ -19,7 +19,7 @@ class GradCAMPlusPlus(GradCAM):
     title = "Grad-CAM++"
     level = 0.15  # as Grad-CAM; the paper cuts at levels of its own for each of its figures
 
-    def weights(self, features, gradients):
+    def weights(self, features: tf.Tensor, gradients: tf.Tensor) -> tf.Tensor:
         total = tf.reduce_sum(features, axis=(1, 2), keepdims=True)
         denominator = 2.0 * gradients**2 + total * gradients**3
         alpha = tf.math.divide_no_nan(gradients**2, denominator)

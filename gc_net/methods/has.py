@@ -15,11 +15,11 @@ HIDDEN = 0.5
 class HiddenPatches(ClassifierTraining):
     """Training images lose half of their patches, another half each time."""
 
-    def augment(self, normalized):
+    def augment(self, normalized: tf.Tensor) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         shown = self.draw(tf.shape(normalized)[0], normalized.shape[1])
         return normalized * tf.cast(shown, normalized.dtype), {}
 
-    def draw(self, batch_size, size: int) -> tf.Tensor:
+    def draw(self, batch_size: tf.Tensor, size: int) -> tf.Tensor:
         """Return masks [B, size, size, 1] of zeros, which hide, and ones."""
         choice = keras.random.randint((batch_size, 1, 1, 1), 0, len(GRIDS) + 1, seed=self.seeds)
         shown = tf.ones((batch_size, size, size, 1))

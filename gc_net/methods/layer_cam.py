@@ -19,5 +19,5 @@ class LayerCAM(GradCAM):
     title = "LayerCAM"
     level = 0.15  # as Grad-CAM
 
-    def weights(self, features, gradients):
+    def weights(self, features: tf.Tensor, gradients: tf.Tensor) -> tf.Tensor:
         return tf.nn.relu(gradients)

@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from gc_net.methods.base import HeatMapMethod
+from gc_net.classifier import Classifier
+from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches
 
 # Widths of the blur, as a fraction of the image: single pixels of a gradient are noise, and would
 # make their own connected parts.
@@ -20,10 +21,10 @@ class Saliency(HeatMapMethod):
     title = "Gradient saliency"
     level = 0.2
 
-    def fit(self, classifier, training_batches):
+    def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         self._classifier = classifier
 
-    def localize(self, forward):
+    def localize(self, forward: Forward) -> tf.Tensor:
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(forward.normalized)
             logits = self._classifier.from_normalized(forward.normalized, training=False)

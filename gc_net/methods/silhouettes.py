@@ -5,6 +5,7 @@ At the model's image size and in its frame, that is; the teacher sees whole imag
 
 import tensorflow as tf
 
+from gc_net.methods.base import Forward
 from gc_net.methods.ddt import ImageNetDDT
 from gc_net.teachers.silhouettes import SIZE, silhouettes
 
@@ -15,7 +16,7 @@ class Silhouettes(ImageNetDDT):
     name = "silhouettes"
     title = "Silhouettes, ImageNet weights"
 
-    def localize(self, forward):
+    def localize(self, forward: Forward) -> tf.Tensor:
         masks = tf.numpy_function(silhouettes, [forward.images, super().localize(forward)], tf.bool)
         # Half above the cut and half below it, so that enlarging keeps the border where it is.
         return tf.cast(tf.ensure_shape(masks, [None, SIZE, SIZE]), tf.float32) - 0.5

@@ -1,9 +1,12 @@
 """Self-produced guidance, SPG (Zhang et al., ECCV 2018)."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 from keras import layers
 
+from gc_net.classifier import Classifier
 from gc_net.methods.acol import class_maps, normalized
 from gc_net.methods.cam import CAM, pooled_kernel
 from gc_net.methods.training import ClassifierTraining
@@ -20,7 +23,7 @@ class Guided(ClassifierTraining):
     features by both.
     """
 
-    def __init__(self, classifier, *args, **kwargs):
+    def __init__(self, classifier: Classifier, *args: Any, **kwargs: Any):
         super().__init__(classifier, *args, **kwargs)
         trunk = classifier.trunk
         taps = [trunk.get_layer(name).output for name in classifier.backbone.feature_layers[:2]]
@@ -30,7 +33,7 @@ class Guided(ClassifierTraining):
             _branch(shape, name) for shape, name in zip(shapes, ("b2", "b1", "c"), strict=True)
         ]
 
-    def outputs(self, normalized, training):
+    def outputs(self, normalized: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         maps = self.trunk(normalized, training=training)
         logits = self.classifier.head(maps[-1], training=training)
         lower, higher, last = (
@@ -41,7 +44,7 @@ class Guided(ClassifierTraining):
             "logits": logits, "features": maps[-1], "lower": lower, "higher": higher, "last": last
         }  # fmt: skip
 
-    def class_loss(self, labels, outputs):
+    def class_loss(self, labels: tf.Tensor, outputs: dict[str, tf.Tensor]) -> tf.Tensor:
         kernel = tf.cast(pooled_kernel(self.classifier), outputs["features"].dtype)
         attention = class_maps(outputs["features"] @ kernel, labels)
         lower, higher = outputs["lower"], outputs["higher"]

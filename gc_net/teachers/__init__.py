@@ -16,8 +16,13 @@ setting that a teacher does not have is that of its `source`: `silhouettes:weigh
 
 import dataclasses
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.teachers.base import Teacher
 
 TEACHERS = Registry(
     "teacher",
@@ -31,7 +36,7 @@ TEACHERS = Registry(
 )
 
 
-def get(name):
+def get(name: "str | Teacher") -> "Teacher":
     """Return the `Teacher` that `name` describes; a teacher passes through.
 
     Example:
@@ -62,7 +67,7 @@ def get(name):
     return teacher.from_dict({key: _typed(key, text, fields) for key, text in values.items()})
 
 
-def upgraded(settings):
+def upgraded(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a warm-up that an earlier version recorded, as they are now called.
 
     Args:
