@@ -263,10 +263,17 @@ def _check_one_row(runs, form):
         values = {}
         for run in runs:
             if name in run.settings:  # not in files from before it was recorded
-                values.setdefault(run.settings[name], run.path or run.name)
+                values.setdefault(_plain(run.settings[name]), run.path or run.name)
         if len(values) > 1:
             found = ", ".join(f"{value} ({run})" for value, run in values.items())
             raise ValueError(
                 f"These runs would become one row, and differ in {name}: {found}. "
                 + ("Name them: `name=path`." if form.by_name else "Make a table of each.")
             )
+
+
+def _plain(value):
+    """Return a setting as it is written in a flag, e.g. the loss weights."""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={number:g}" for name, number in sorted(value.items()))
+    return value

@@ -220,7 +220,7 @@ FILL_FOREVER = """
 import pathlib, sys
 sys.path.insert(0, {checkout!r})
 from gc_net.data.cache import ImageCache
-from tests.datasets import sources
+from tests.data import sources
 import numpy as np
 split, _ = sources.drawn_split(20)
 cache = ImageCache({folder!r}, split, 200)

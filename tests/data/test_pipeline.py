@@ -400,7 +400,7 @@ tf.config.set_logical_device_configuration(
 import keras
 from gc_net.data.loading import Unreadable
 from gc_net.data.pipeline import training_batches
-from tests.datasets import sources
+from tests.data import sources
 
 strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 for broken, last in (((), 4), ({3}, 4)):

@@ -10,15 +10,7 @@ import pytest
 from gc_net.datasets import get
 from gc_net.saving import save_model
 from tests.evaluation.models import CLASS_NAMES, tiny_model
-
-
-def run_tool(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
-    )
+from tests.processes import run_tool
 
 
 @pytest.mark.parametrize("tool", ["evaluate", "compare", "sweep"])
@@ -30,7 +22,7 @@ def test_help_needs_no_tensorflow(tool):
 
 def test_sweep_refuses_a_setting_that_is_varied_twice(tmp_path):
     flags = ["--vary=detector_alpha=1", "--vary=detector_head=native", "--vary=detector_alpha=2,3"]
-    result = run_tool("tools.sweep", *flags, f"--work_dir={tmp_path}", "--data_dir=nowhere")
+    result = run_tool("sweep", *flags, f"--work_dir={tmp_path}", "--data_dir=nowhere")
     assert result.returncode == 1
     said = "--vary=detector_alpha is given twice. Say --vary=detector_alpha=1,2,3."
     assert said in result.stdout + result.stderr
@@ -46,17 +38,17 @@ def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wro
     names = get("creatures", num_classes=2).class_names
     model_dir = tmp_path / "run" / "model"
     save_model(model_dir, tiny_model(num_classes=2), names, {"config": {"data": data}})
-    result = run_tool("tools.evaluate", f"--model={model_dir}", "--methods=constant,ddt")
+    result = run_tool("evaluate", f"--model={model_dir}", "--methods=constant,ddt")
     assert result.returncode == 0, result.stderr
     assert "6 images of creatures (test), protocol paper" in result.stdout
     folder = tmp_path / "run" / "evaluation"
     assert {"metrics.json", "predictions.json", "report.html"} <= set(os.listdir(folder))
     assert json.loads((folder / "metrics.json").read_text())["num_images"] == 6
-    result = run_tool("tools.compare", str(tmp_path / "run"), "--methods")
+    result = run_tool("compare", str(tmp_path / "run"), "--methods")
     assert result.returncode == 0, result.stderr
     assert "| run |" in result.stdout and "| DDT |" in result.stdout
     # Measured otherwise, it must not take the place of what is there.
-    otherwise = ["tools.evaluate", f"--model={model_dir}", "--methods=", "--protocol=full"]
+    otherwise = ["evaluate", f"--model={model_dir}", "--methods=", "--protocol=full"]
     result = run_tool(*otherwise)
     assert result.returncode == 1
     assert "protocol was 'paper', now 'full'" in result.stderr and "--output" in result.stderr
@@ -69,7 +61,7 @@ def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wro
 def test_evaluate_says_in_one_line_what_does_not_fit(tmp_path):
     save_model(tmp_path / "model", tiny_model(), CLASS_NAMES)
     result = run_tool(
-        "tools.evaluate", f"--model={tmp_path / 'model'}", "--dataset=creatures", "--limit=2"
+        "evaluate", f"--model={tmp_path / 'model'}", "--dataset=creatures", "--limit=2"
     )
     assert result.returncode == 1
     assert "The model tells 3 classes apart, the dataset 'creatures' has 10." in result.stderr

@@ -99,6 +99,17 @@ class TestRunsOfOneRow:
         assert f"differ in {name}: {runs[0].settings[name]} ({first})" in message
         assert f"{value} ({second})" in message and advice in message
 
+    def test_are_told_apart_by_their_loss_weights(self):
+        runs = [run("same"), run("same")]
+        runs[0].settings["loss_weights"] = {"object": 1.0, "area": 1.0}
+        runs[1].settings["loss_weights"] = {"area": 1.0, "object": 1.0}
+        compare.table(runs)
+        runs[1].settings["loss_weights"] = {"area": 2.5, "object": 1.0}
+        with pytest.raises(
+            ValueError, match=r"area=1,object=1 \(same\), area=2.5,object=1 \(same\)"
+        ):
+            compare.table(runs)
+
     def test_may_have_been_measured_before_a_setting_was_recorded(self):
         older = run("same", corloc=72.0)
         del older.settings["rotates"]

@@ -1,7 +1,5 @@
 import json
 import os
-import subprocess
-import sys
 
 import cv2
 import numpy as np
@@ -13,6 +11,7 @@ from gc_net.export.saved_model import export_saved_model
 from gc_net.localizer import load
 from gc_net.saving import save_model
 from tests.prediction.models import CLASS_NAMES, noise, varied_model
+from tests.processes import run_python
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +172,7 @@ def test_the_tool_says_in_a_line_that_an_export_differs_from_keras(run, tmp_path
         "from gc_net.export import parity; parity.compare_saved_model.__defaults__ = (-1.0,);"
         "from absl import app; from tools import export; app.run(export.main)"
     )
-    command = [sys.executable, "-c", code, f"--model={run}", f"--output={tmp_path}/m"]
-    ended = subprocess.run(command, capture_output=True, text=True)
+    ended = run_python(code, f"--model={run}", f"--output={tmp_path}/m")
     assert ended.returncode == 2, ended.stderr
     assert "differs from the Keras model" in ended.stderr and "Traceback" not in ended.stderr
     assert os.listdir(tmp_path / "m") == []

@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 
 import cv2
 import numpy as np
@@ -13,6 +11,7 @@ from gc_net.export.tflite import export_tflite, read_squashed, run
 from gc_net.localizer import load
 from gc_net.saving import save_model
 from tests.prediction.models import CLASS_NAMES, IMAGE_SIZE, noise, varied_model
+from tests.processes import run_tool
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 
@@ -97,18 +96,15 @@ def test_calibration_images_are_spread_over_all_and_broken_ones_left_out(photos,
 
 
 def test_the_tool_exports_a_version(model_dir, tmp_path):
-    command = [sys.executable, "-m", "tools.export", f"--model={model_dir}"]
-    command += [f"--output={tmp_path}/m", "--export_version=7"]
-    ended = subprocess.run(command, capture_output=True, text=True)
+    command = ["export", f"--model={model_dir}", f"--output={tmp_path}/m", "--export_version=7"]
+    ended = run_tool(*command)
     assert ended.returncode == 0, ended.stderr
     assert "boxes" in ended.stdout
     assert os.listdir(tmp_path / "m") == ["7"]
     assert os.path.exists(tmp_path / "m" / "7" / "saved_model.pb")
-    ended = subprocess.run([*command, "--num_calibration=3"], capture_output=True, text=True)
+    ended = run_tool(*command, "--num_calibration=3")
     assert ended.returncode != 0
     assert "--num_calibration is for --format=tflite" in ended.stdout + ended.stderr
-    ended = subprocess.run(
-        [*command, "--num_calibration=3", "--format=tflite"], capture_output=True, text=True
-    )
+    ended = run_tool(*command, "--num_calibration=3", "--format=tflite")
     assert ended.returncode != 0
     assert "--calibration_images, which are not given" in ended.stdout + ended.stderr

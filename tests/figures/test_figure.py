@@ -19,6 +19,7 @@ from gc_net.figures.figure import FIGURES, visualize
 from gc_net.figures.picture_files import save_picture
 from gc_net.saving import SavedModel, save_model
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, set_coefficients, tiny_model
+from tests.processes import run_tool
 
 GAP = gc_net.figures.drawing.GAP
 RESIZE_SIZE = 44  # a margin of 6 pixels on every side of what the networks see
@@ -359,10 +360,9 @@ def test_every_figure_can_be_written(figure, model_dir, tmp_path):
 
 
 def test_tool_writes_a_figure(model_dir, tmp_path):
-    command = [sys.executable, "-m", "tools.visualize", f"--model={model_dir}", "--count=2"]
-    command += ["--dataset=creatures", "--dataset_options=num_test=4"]
+    flags = ["--count=2", "--dataset=creatures", "--dataset_options=num_test=4"]
     path = tmp_path / "figure.pdf"
-    subprocess.run([*command, f"--output={path}"], check=True)
+    run_tool("visualize", f"--model={model_dir}", *flags, f"--output={path}").check_returncode()
     assert path.read_bytes().startswith(b"%PDF")
 
 
@@ -371,8 +371,7 @@ def test_tool_writes_a_figure(model_dir, tmp_path):
     [("entropy", "--columns=4"), ("entropy", "--captions"), ("ablation", "--captions")],
 )
 def test_tool_refuses_what_a_figure_has_no_use_for(figure, flag):
-    command = [sys.executable, "-m", "tools.visualize", "--model=nowhere", f"--figure={figure}"]
-    refused = subprocess.run([*command, flag], capture_output=True, text=True)
+    refused = run_tool("visualize", "--model=nowhere", f"--figure={figure}", flag)
     assert refused.returncode == 1
     name = flag.partition("=")[0]
     assert f"{name} does nothing for --figure={figure}." in refused.stdout + refused.stderr

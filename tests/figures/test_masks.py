@@ -1,15 +1,13 @@
-import subprocess
-import sys
-
 import cv2
 import numpy as np
 
 from gc_net.figures import masks
+from tests.processes import run_tool
 
 
 def test_tool_writes_both_figures(tmp_path):
     flags = [f"--output={tmp_path / 'new'}", "--image_size=24"]
-    subprocess.run([sys.executable, "-m", "tools.draw_masks", *flags], check=True)
+    run_tool("draw_masks", *flags).check_returncode()
     for name in ("masks_epsilon.png", "masks_learned.png"):
         assert cv2.imread(str(tmp_path / "new" / name)) is not None
 

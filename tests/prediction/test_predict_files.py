@@ -23,6 +23,7 @@ from gc_net.prediction.prediction import ClassScore, Prediction
 from gc_net.prediction.previews import draw
 from gc_net.saving import save_model
 from tests.prediction.models import CLASS_NAMES, noise, varied_model
+from tests.processes import run_tool
 
 NAMES = ("a.png", "b c/ä, x.png", "b c/d.jpg", "e.png", "z.jpg")
 
@@ -399,9 +400,8 @@ def test_a_refused_log_leaves_the_folder_free(tmp_path):
 
 def test_the_tool_refuses_a_folder_in_use_and_changes_nothing(holder, model_dir, photos, tmp_path):
     before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    command = [sys.executable, "-m", "tools.predict", f"--model={model_dir}"]
-    command += [f"--images={photos}", f"--output={tmp_path}/out"]
-    ended = subprocess.run(command, capture_output=True, text=True)
+    flags = [f"--model={model_dir}", f"--images={photos}", f"--output={tmp_path}/out"]
+    ended = run_tool("predict", *flags)
     assert ended.returncode == 2
     assert f"{tmp_path}/out is in use" in ended.stderr and "Traceback" not in ended.stderr
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
@@ -420,17 +420,15 @@ def test_the_tool_writes_files_and_its_exit_status_tells_of_unreadable_images(
     model_dir, photos, tmp_path
 ):
     (photos / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
-    command = [sys.executable, "-m", "tools.predict", f"--model={model_dir.parent}"]
-    command += [f"--images={photos}/**/*.png", f"--output={tmp_path}/out", "--format=csv"]
-    ended = subprocess.run(command, capture_output=True, text=True)
+    command = ["predict", f"--model={model_dir.parent}", f"--output={tmp_path}/out", "--format=csv"]
+    ended = run_tool(*command, f"--images={photos}/**/*.png")
     assert ended.returncode == 3, ended.stderr
     assert "broken.png" in ended.stdout
     assert len(read_boxes(str(tmp_path / "out" / "predictions.csv"))) == 3
-    # What cannot be done is found out before TensorFlow is imported, here as for users.
-    ended = subprocess.run([*command, f"--images={tmp_path}/none"], capture_output=True, text=True)
+    ended = run_tool(*command, f"--images={tmp_path}/none")
     assert ended.returncode == 2
     assert f"{tmp_path}/none" in ended.stderr and "Traceback" not in ended.stderr
-    mistyped = subprocess.run([*command, "--fromat=csv"], capture_output=True, text=True)
+    mistyped = run_tool(*command, f"--images={photos}", "--fromat=csv")
     assert mistyped.returncode == 1
 
 
