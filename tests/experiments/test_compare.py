@@ -105,9 +105,7 @@ class TestRunsOfOneRow:
         runs[1].settings["loss_weights"] = {"area": 1.0, "object": 1.0}
         compare.table(runs)
         runs[1].settings["loss_weights"] = {"area": 2.5, "object": 1.0}
-        with pytest.raises(
-            ValueError, match=r"area=1,object=1 \(same\), area=2.5,object=1 \("
-        ):
+        with pytest.raises(ValueError, match=r"area=1,object=1 \(same\), area=2.5,object=1 \("):
             compare.table(runs)
 
     def test_may_have_been_measured_before_a_setting_was_recorded(self):
