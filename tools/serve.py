@@ -18,6 +18,7 @@ flags.DEFINE_integer("max_megabytes", 32, "Largest request.", lower_bound=1)
 flags.DEFINE_integer(
     "max_megapixels", 50, "Largest image, or images of one request together.", lower_bound=1
 )
+flags.DEFINE_integer("max_images", 32, "Most images of one request.", lower_bound=1)
 flags.DEFINE_list(
     "allowed_hosts", [], "Names the server goes by, besides localhost and its address in numbers."
 )
@@ -38,6 +39,7 @@ def main(_):
         port=FLAGS.port,
         max_bytes=FLAGS.max_megabytes * 2**20,
         max_pixels=FLAGS.max_megapixels * 10**6,
+        max_images=FLAGS.max_images,
         allowed_hosts=FLAGS.allowed_hosts,
     )
 

@@ -1,8 +1,10 @@
 """Decoding and squashing inside a TensorFlow graph, as `gc_net.data.decode` does outside.
 
-Resizing is antialiased, within a grey level or two of `transforms.squash`. Files are JPEG or PNG:
-TensorFlow knows no WebP or TIFF, and while it decodes GIF and BMP, those with transparency, a
-palette or an unused fourth byte come out as other pixels than outside.
+Resizing is antialiased, within a grey level or two of `transforms.squash`. Files are JPEG or PNG by
+their first bytes, and no other decoder of TensorFlow is within reach of a file: that of WebP wrote
+beyond its memory for an animation, that of GIF trusts no header and decodes all frames, and GIF and
+BMP come out as other pixels than outside. What a file will be decoded to is read by the decoder's
+own library, and bounded, before anything is decoded.
 """
 
 import tensorflow as tf
@@ -12,9 +14,18 @@ from gc_net.data import crops
 
 _LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a file are looked for
 _WHITE = 255.0
+_JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 # Of one image. TensorFlow's decoders take ten times as many; as float32, which they become next,
 # that would be gigabytes from a file of a few kilobytes.
 MAX_PIXELS = 50_000_000
+# Of one request. The networks take some megabytes an image, however small it came.
+MAX_IMAGES = 64
+MAX_BATCH_PIXELS = 200_000_000
+# Images of a request that are decoded at once: as many as may be of the largest size.
+DECODED_AT_ONCE = 2
+# A progressive JPEG goes over its image again and again; 10 times is usual. Few bytes could ask for
+# thousands of times, so the work is bounded by that of this many for the largest image.
+_MAX_LARGEST_SCANS = 16
 
 
 def squash(images, size):
@@ -52,19 +63,63 @@ def close_ups(images, sizes, boxes_rel_xyxy, look, size):
     )
 
 
-def decode(data):
-    """Decode the bytes of a file, a scalar string, to an upright image, float32 [H, W, 3]."""
-    is_jpeg = tf.equal(tf.strings.substr(data, 0, 3), b"\xff\xd8\xff")
+def checked_batch(images):
+    """Return images [B, H, W, 3] where they are not too many, nor too large together."""
+    shape = tf.shape(images, tf.int64)
+    return _checked(images, _few(shape[0]), _few_pixels(tf.reduce_prod(shape[:3])))
+
+
+def checked_files(files):
+    """Return the bytes of files, string [B], once their headers have been looked at.
+
+    An error names the limit that a batch is beyond, or the image that is refused by its index.
+    """
+    count = tf.size(files, tf.int64)
+    files = _checked(files, _few(count))
+    sizes = tf.map_fn(
+        lambda args: file_size(*args),
+        (files, tf.range(count)),
+        fn_output_signature=tf.TensorSpec([2], tf.int64),
+    )
+    return _checked(files, _few_pixels(tf.reduce_sum(tf.reduce_prod(sizes, axis=1))))
+
+
+def file_size(data, index=0):
+    """Return the height and width, int64 [2], that the bytes of a file will be decoded to.
+
+    They are as stored, before the image is turned upright.
+
+    Args:
+        data: A scalar string.
+        index: What messages call the image, a number.
+    """
+    is_jpeg, is_png = _starts_with(data, _JPEG), _starts_with(data, _PNG)
+    known = _assert(is_jpeg | is_png, _named(index, "neither JPEG nor PNG by its first bytes."))
+    data = _checked(data, known)
+    size = tf.cond(is_jpeg, lambda: _jpeg_size(data, index), lambda: _png_size(data, index))
+    # By their sides too: the product of two of PNG's overflows.
+    sides, pixels = tf.reduce_max(size), tf.reduce_prod(tf.minimum(size, MAX_PIXELS + 1))
+    few = (sides <= MAX_PIXELS) & (pixels <= MAX_PIXELS)
+    found = tf.strings.join(tf.unstack(tf.strings.as_string(size[::-1])), " x ")
+    message = _named(index, "too many pixels: ", found, f", the limit is {MAX_PIXELS:,}.")
+    return _checked(size, _assert(few & (tf.reduce_min(size) > 0), message))
+
+
+def decode(data, index=0):
+    """Decode the bytes of a file, a scalar string, to an upright image, float32 [H, W, 3].
+
+    Args:
+        index: What messages call the image, a number.
+    """
+    data = _checked(data, file_size(data, index))
+    is_jpeg = _starts_with(data, _JPEG)
     image = tf.cond(
         is_jpeg,
         # The default transform is faster and less accurate than the one OpenCV uses.
         lambda: tf.io.decode_jpeg(data, dct_method="INTEGER_ACCURATE"),
-        lambda: tf.io.decode_image(data, expand_animations=False),
+        lambda: tf.io.decode_png(data),
     )
-    pixels = tf.reduce_prod(tf.shape(image)[:2])
-    few = tf.debugging.Assert(pixels <= MAX_PIXELS, ["The image has too many pixels:", pixels])
-    with tf.control_dependencies([few]):
-        image = _over_white(tf.cast(image, tf.float32))
+    image = _over_white(tf.cast(image, tf.float32))
     return _upright(image, exif_orientation(data, is_jpeg))
 
 
@@ -86,6 +141,61 @@ def exif_orientation(data, is_jpeg):
         place < tf.size(head), lambda: tf.cast(head[place], tf.int32), lambda: tf.constant(1)
     )
     return tf.where((value >= 1) & (value <= 8), value, 1)
+
+
+def _jpeg_size(data, index):
+    size = tf.cast(tf.io.extract_jpeg_shape(data)[:2], tf.int64)
+    data = tf.io.decode_raw(data, tf.uint8)
+    scans = tf.math.count_nonzero((data[:-1] == 0xFF) & (data[1:] == 0xDA))
+    quick = scans * tf.reduce_prod(size) <= _MAX_LARGEST_SCANS * MAX_PIXELS
+    message = _named(
+        index, "a JPEG made to keep one busy: ", tf.strings.as_string(scans), " scans."
+    )
+    return _checked(size, _assert(quick, message))
+
+
+def _png_size(data, index):
+    # The header is the first chunk: its length, its name, width and height, five bytes, a checksum.
+    long_enough = tf.strings.length(data) >= 33
+    message = _named(index, "truncated: the PNG header is incomplete.")
+    data = _checked(data, _assert(long_enough, message))
+    named = tf.equal(tf.strings.substr(data, 12, 4), b"IHDR")
+    message = _named(index, "damaged: the PNG does not begin with an IHDR chunk.")
+    data = _checked(data, _assert(named, message))
+    numbers = tf.io.decode_raw(tf.strings.substr(data, 16, 8), tf.int32, little_endian=False)
+    numbers = tf.cast(tf.bitcast(numbers, tf.uint32), tf.int64)
+    return tf.reshape(numbers, [2])[::-1]
+
+
+def _starts_with(data, start):
+    return tf.equal(tf.strings.substr(data, 0, len(start)), start)
+
+
+def _few(count):
+    message = tf.strings.join(
+        [tf.strings.as_string(count), f" images in one request, the limit is {MAX_IMAGES}."]
+    )
+    return _assert(count <= MAX_IMAGES, message)
+
+
+def _few_pixels(count):
+    limit = f" pixels in one request, the limit is {MAX_BATCH_PIXELS:,}."
+    message = tf.strings.join([tf.strings.as_string(count), limit])
+    return _assert(count <= MAX_BATCH_PIXELS, message)
+
+
+def _named(index, *parts):
+    return tf.strings.join(["Image ", tf.strings.as_string(index), ": ", *parts])
+
+
+def _assert(condition, message):
+    return tf.debugging.Assert(condition, [message])
+
+
+def _checked(tensor, *checks):
+    """Return a tensor that is not there before the checks have been made."""
+    with tf.control_dependencies([check for check in checks if check is not None]):  # eager: None
+        return tf.identity(tensor)
 
 
 def _find(head, pattern, start):

@@ -11,7 +11,8 @@ class ServingModule(tf.Module):
     """A model with its preprocessing and class names, as a SavedModel holds it.
 
     `serve` takes float32 and `serve_uint8` takes uint8 batches of images of one size, RGB in
-    0–255; `serve_bytes` takes the bytes of image files, of sizes that may differ. All return
+    0–255; `serve_bytes` takes the bytes of JPEG and PNG files, of sizes that may differ. A batch of
+    more images or pixels than `gc_net.export.preprocessing` allows is an error. All return
 
         boxes: float32 [B, 4], xyxy relative to the image.
         coefficients: float32 [B, n], see `gc_net.shapes`, relative to the image.
@@ -68,9 +69,10 @@ class ServingModule(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "image_bytes")])
     def serve_bytes(self, image_bytes):
         size = self._localizer.resize_size
+        image_bytes = preprocessing.checked_files(image_bytes)
 
-        def read(data):
-            image = preprocessing.decode(data)
+        def read(args):
+            image = preprocessing.decode(*args)
             outputs = preprocessing.squash(image, size), tf.shape(image)[:2]
             # Originals are kept for the second look only; their sizes may differ.
             return (*outputs, _flat(image)) if self._second_look else outputs
@@ -78,7 +80,12 @@ class ServingModule(tf.Module):
         signature = (tf.TensorSpec([size, size, 3], tf.float32), tf.TensorSpec([2], tf.int32))
         if self._second_look:
             signature += (tf.RaggedTensorSpec([None, 3], tf.uint8, ragged_rank=0),)
-        images, sizes, *originals = tf.map_fn(read, image_bytes, fn_output_signature=signature)
+        images, sizes, *originals = tf.map_fn(
+            read,
+            (image_bytes, tf.range(tf.size(image_bytes))),
+            fn_output_signature=signature,
+            parallel_iterations=preprocessing.DECODED_AT_ONCE,
+        )
         return self._localize(images, sizes, *originals)
 
     def signatures(self):
@@ -90,6 +97,7 @@ class ServingModule(tf.Module):
         }
 
     def _localize_batch(self, images):
+        images = preprocessing.checked_batch(images)
         shape = tf.shape(images)
         sizes = tf.tile(shape[None, 1:3], [shape[0], 1])  # [B, 2]
         squashed = preprocessing.squash(images, self._localizer.resize_size)

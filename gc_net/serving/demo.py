@@ -5,13 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from werkzeug.exceptions import (
-    BadRequest,
-    HTTPException,
-    InternalServerError,
-    MethodNotAllowed,
-    NotFound,
-)
+from werkzeug.exceptions import HTTPException, InternalServerError, MethodNotAllowed, NotFound
 from werkzeug.wrappers import Request, Response
 
 from gc_net.pages import render_page, script_hash
@@ -58,6 +52,8 @@ class DemoApp:
             response = self._answer(request)
         except HTTPException as error:
             response = _json({"error": error.description}, error.code)
+            if isinstance(error, MethodNotAllowed):
+                response.headers["Allow"] = ", ".join(error.valid_methods)
         except Exception:
             _log.exception("The request %s %s failed.", request.method, request.path)
             error = InternalServerError()
@@ -74,8 +70,9 @@ class DemoApp:
         if request.path not in routes:
             raise NotFound(f"There is nothing at {request.path}. The model is {self.name!r}.")
         method, answer = routes[request.path]
-        if request.method not in (method, "HEAD" if method == "GET" else method):
-            raise MethodNotAllowed([method], f"Expected {method}, received {request.method}.")
+        methods = ["GET", "HEAD"] if method == "GET" else [method]
+        if request.method not in methods:
+            raise MethodNotAllowed(methods, f"Expected {method}, received {request.method[:20]!r}.")
         return answer(request)
 
     def _index(self, request):
@@ -92,7 +89,7 @@ class DemoApp:
         try:
             return Response(self.model.predict(request.get_data()), mimetype="application/json")
         except RequestError as error:
-            raise BadRequest(str(error)) from None
+            return _json({"error": str(error)}, error.status)
 
 
 def _json(content, status=200):

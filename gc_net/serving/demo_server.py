@@ -8,10 +8,18 @@ from gc_net.serving.demo import DemoApp
 from gc_net.serving.rest import RestModel
 
 
-def make_app(model_dir, name, *, max_bytes=32 * 2**20, max_pixels=50_000_000, allowed_hosts=()):
+def make_app(
+    model_dir,
+    name,
+    *,
+    max_bytes=32 * 2**20,
+    max_pixels=50_000_000,
+    max_images=32,
+    allowed_hosts=(),
+):
     """Return the WSGI application of a model."""
-    module = ServingModule(load(model_dir))
-    return DemoApp(name, RestModel(module, max_pixels), max_bytes, allowed_hosts)
+    model = RestModel(ServingModule(load(model_dir)), max_pixels, max_images)
+    return DemoApp(name, model, max_bytes, allowed_hosts)
 
 
 def make_server(app, host, port):

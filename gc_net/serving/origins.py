@@ -31,9 +31,16 @@ def check_origin(request, allowed_hosts=()):
     if request.method in ("GET", "HEAD"):
         return  # nothing is changed, and without CORS headers no other page can read the answer
     origin = request.headers.get("Origin")
-    own = origin is None or urllib.parse.urlsplit(origin).netloc.lower() == host.lower()
+    own = origin is None or _netloc(origin) == host.lower()
     if not own or request.headers.get("Sec-Fetch-Site") not in _OWN_SITES:
         raise Forbidden("This server answers its own page only, not those of other hosts.")
+
+
+def _netloc(origin):
+    try:
+        return urllib.parse.urlsplit(origin).netloc.lower()
+    except ValueError:  # half an address, for one
+        return None
 
 
 def _host_name(host):

@@ -3,16 +3,33 @@
 import base64
 import binascii
 import json
+import re
+import threading
 
 import numpy as np
 import tensorflow as tf
 
 from gc_net.data.headers import read_header
 from gc_net.data.splits import ImageError
+from gc_net.export import preprocessing
+
+_KINDS = ("JPEG", "PNG")  # what the graph decodes
+TOO_LARGE = 413
+# TensorFlow's message holds the reason behind a traceback, and before the name of the operation.
+_REASON = re.compile(r"([^\n]*)\n\s*\[\[\{\{node ")
+_ASSERTED = re.compile(r"assertion failed: \[(.*)\]")
 
 
 class RequestError(ValueError):
-    """A request that cannot be answered; the message says why."""
+    """A request that cannot be answered; the message says why.
+
+    Attributes:
+        status: The HTTP status that says so: 400, or 413 where less would be answered.
+    """
+
+    def __init__(self, message, status=400):
+        super().__init__(message)
+        self.status = status
 
 
 class RestModel:
@@ -22,12 +39,20 @@ class RestModel:
         module: A `gc_net.export.signatures.ServingModule`, or another object with `signatures()`.
         max_pixels: Encoded images that have more, those of one request together, are refused before
             any is decoded.
+        max_images: Largest number of images of one request.
     """
 
-    def __init__(self, module, max_pixels):
+    def __init__(self, module, max_pixels, max_images=32):
         self.max_pixels = max_pixels
+        self.max_images = min(max_images, preprocessing.MAX_IMAGES)
         self._module = module  # its functions do not keep it alive by themselves
         self._functions = module.signatures()
+        spec = [tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.int32)]
+        self._file_size = tf.function(preprocessing.file_size, input_signature=spec)
+        self._decode = tf.function(preprocessing.decode, input_signature=spec)
+        # One request at a time, from its numbers as Python objects to its answer: that bounds the
+        # memory, and TensorFlow has all cores for each anyway.
+        self._lock = threading.Lock()
 
     def predict(self, body):
         """Return the JSON that answers `body`, both as bytes.
@@ -35,6 +60,10 @@ class RestModel:
         Raises:
             RequestError: If the request makes no sense, or one of its images.
         """
+        with self._lock:
+            return self._answer(body)
+
+    def _answer(self, body):
         try:
             content = json.loads(body)
         except (ValueError, RecursionError) as error:
@@ -56,7 +85,7 @@ class RestModel:
         try:
             outputs = function(tensor)
         except tf.errors.InvalidArgumentError as error:
-            raise RequestError(_first_line(error.message)) from None
+            raise self._refusal(tensor, error) from None
         outputs = {key: _plain(value.numpy().tolist()) for key, value in outputs.items()}
         if by_row:
             rows = (
@@ -70,6 +99,10 @@ class RestModel:
     def _tensor(self, values, spec):
         if not isinstance(values, list) or not values:
             raise RequestError(f"Expected a list of `{spec.name}` with one entry an image.")
+        if len(values) > self.max_images:
+            raise RequestError(
+                f"{len(values):,} images in one request, the limit is {self.max_images}.", TOO_LARGE
+            )
         if spec.dtype == tf.string:
             return tf.constant(self._files(values))
         try:
@@ -79,6 +112,11 @@ class RestModel:
         if array is None or array.ndim != 4 or array.shape[-1] != 3 or 0 in array.shape:
             raise RequestError(
                 f"Expected `{spec.name}` as numbers [batch, height, width, 3], images of one size."
+            )
+        if array[..., 0].size > self.max_pixels:
+            raise RequestError(
+                f"{array[..., 0].size:,} pixels in one request, the limit is {self.max_pixels:,}.",
+                TOO_LARGE,
             )
         if not np.isfinite(array).all():
             raise RequestError(f"`{spec.name}` holds values that are not finite.")
@@ -92,7 +130,8 @@ class RestModel:
             if pixels > self.max_pixels:
                 raise RequestError(
                     f"Image {index}: {width} × {height} pixels, {pixels:,} with those before it, "
-                    f"more than {self.max_pixels:,}."
+                    f"more than {self.max_pixels:,}.",
+                    TOO_LARGE,
                 )
             files.append(data)
         return files
@@ -106,9 +145,27 @@ class RestModel:
         except (binascii.Error, ValueError) as error:
             raise RequestError(f"Image {index}: not base64: {error}") from None
         try:
-            return data, read_header(data).size
+            kind = read_header(data).kind
         except ImageError as error:
-            raise RequestError(f"Image {index}: {error}") from None
+            raise RequestError(f"Image {index}: {error}.") from None
+        if kind not in _KINDS:
+            raise RequestError(f"Image {index}: a {kind} image; expected JPEG or PNG.")
+        try:
+            # By the decoder's own library, so that no header says one thing here, another there.
+            size = self._file_size(tf.constant(data), index).numpy().tolist()
+        except tf.errors.InvalidArgumentError as error:
+            raise RequestError(_reason(error.message, index)) from None
+        return data, size
+
+    def _refusal(self, tensor, error):
+        """Return the `RequestError` of a batch that the graph refused, by the image at fault."""
+        if tensor.dtype == tf.string and "assertion failed" not in error.message:
+            for index, data in enumerate(tensor):
+                try:
+                    self._decode(data, index)
+                except tf.errors.InvalidArgumentError as decoding:
+                    return RequestError(_reason(decoding.message, index))
+        return RequestError(_reason(error.message))
 
 
 def _unwrapped(values, name):
@@ -128,6 +185,11 @@ def _plain(value):
     return value.decode("utf-8") if isinstance(value, bytes) else value
 
 
-def _first_line(message):
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    return (lines[0] if lines else "The model refused the request.")[:300]
+def _reason(message, index=None):
+    """Return what TensorFlow says is wrong, without where in the graph it found out."""
+    found = _REASON.findall(message)
+    line = found[-1].strip() if found else ""
+    if asserted := _ASSERTED.search(line):
+        return asserted[1]
+    line = line or "the model refused the request"
+    return (line if index is None else f"Image {index}: truncated or damaged: {line}.")[:300]

@@ -176,3 +176,26 @@ ANIMATED_GIF = base64.b64decode(
 )
 # Red, the colour of index 1, is transparent in the first frame.
 CLEAR_GIF = ANIMATED_GIF.replace(b"!\xf9\x04\x00\x0a\x00\x00", b"!\xf9\x04\x01\x0a\x00\x01", 1)
+
+
+def animation(kind, **options):
+    """Five frames, or pages, of which the first is `picture()`, by Pillow."""
+    frames = [Image.fromarray(np.roll(picture(), 3 * shift, axis=1)) for shift in range(5)]
+    file = io.BytesIO()
+    frames[0].save(file, kind, save_all=True, append_images=frames[1:], **options)
+    return file.getvalue()
+
+
+# What a reader of single images may stumble over. The WebP, lossless and one of photos, once broke
+# the memory of a decoder that made room for one frame.
+ANIMATIONS = {
+    "GIF": animation("GIF", duration=50),
+    "WebP": animation("WEBP", lossless=True, duration=50),
+    "lossy WebP": animation("WEBP", duration=50, minimize_size=True),
+    "PNG": animation("PNG", duration=50),
+    "TIFF": animation("TIFF"),
+    "packed TIFF": animation("TIFF", compression="tiff_lzw"),
+    "AVIF": animation("AVIF", duration=50),
+}
+# Its header says one pixel, its frames have more.
+LYING_GIF = ANIMATED_GIF[:6] + struct.pack("<HH", 1, 1) + ANIMATED_GIF[10:]

@@ -89,12 +89,81 @@ def test_squashing_in_the_graph_is_within_two_grey_levels_of_squashing_outside(s
     assert np.array_equal(preprocessing.squash(found, 48), found)
 
 
-@pytest.mark.parametrize("suffix", [".png", ".jpg", ".bmp", ".gif"])
-def test_an_image_of_too_many_pixels_is_refused_before_it_is_converted(suffix, monkeypatch):
+@pytest.mark.parametrize("suffix", [".png", ".jpg"])
+def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(suffix, monkeypatch):
     data = encoded.encode(suffix, encoded.picture(20, 30))
     decode = tf.function(preprocessing.decode)
     monkeypatch.setattr(preprocessing, "MAX_PIXELS", 600)
     assert decode(tf.constant(data)).shape == (20, 30, 3)
     monkeypatch.setattr(preprocessing, "MAX_PIXELS", 599)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="too many pixels"):
+    for name in ("decode_png", "decode_jpeg"):  # in the graph, but not to be reached
+        monkeypatch.setattr(tf.io, name, lambda *args, **kwargs: reached())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Image 0: too many pixels: 30 x 20"):
+        tf.function(preprocessing.decode)(tf.constant(data))
+
+
+def reached():
+    failing = tf.debugging.Assert(False, ["decoded"])
+    with tf.control_dependencies([failing]):
+        return tf.zeros([1, 1, 3], tf.uint8)
+
+
+@pytest.mark.parametrize(
+    "width, height", [(2**31, 2**31), (2**32 - 1, 2**32 - 1), (0, 5), (2**25, 2)]
+)
+def test_absurd_sizes_in_a_png_header_are_refused(width, height):
+    data = bytearray(encode(noise(20, 30), ".png"))
+    data[16:24] = struct.pack(">II", width, height)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"{width} x {height}"):
+        decode(bytes(data))
+
+
+OTHERS = {f"animated {kind}": data for kind, data in encoded.ANIMATIONS.items() if kind != "PNG"}
+OTHERS |= {
+    suffix: encoded.encode(suffix, encoded.picture()) for suffix in (".bmp", ".gif", ".webp")
+}
+OTHERS |= {"nothing": b"", "a GIF that lies": encoded.LYING_GIF, "text": b"hello", "PN": b"\x89PN"}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_all_but_jpeg_and_png_is_refused_by_index_and_reaches_no_decoder(kind):
+    files = [encode(noise(8, 8), ".png"), encode(noise(8, 8), ".jpg"), OTHERS[kind]]
+    check = tf.function(preprocessing.checked_files)
+    assert check(tf.constant(files[:2])).shape == 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Image 2: neither JPEG nor PNG"):
+        check(tf.constant(files))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="neither JPEG nor PNG"):
+        decode(OTHERS[kind])
+
+
+def test_of_an_animated_png_the_first_picture_is_taken():
+    np.testing.assert_array_equal(decode(encoded.ANIMATIONS["PNG"]), encoded.picture())
+
+
+def test_no_general_decoder_is_in_the_graph():
+    graph = decode.get_concrete_function().graph.as_graph_def()
+    nodes = [*graph.node, *(node for f in graph.library.function for node in f.node_def)]
+    decoders = {node.op for node in nodes if node.op.startswith("Decode")}
+    assert decoders == {"DecodeJpeg", "DecodePng", "DecodeRaw"}
+
+
+def test_a_batch_of_too_many_images_or_pixels_is_refused_by_the_limit(monkeypatch):
+    files = tf.constant([encode(noise(8, 8), ".png")] * 3)
+    images = tf.zeros([3, 8, 8, 3])
+    for limit, value in (("MAX_IMAGES", 2), ("MAX_BATCH_PIXELS", 191)):
+        with monkeypatch.context() as patch:
+            patch.setattr(preprocessing, limit, value)
+            for check, batch in (
+                (preprocessing.checked_files, files),
+                (preprocessing.checked_batch, images),
+            ):
+                with pytest.raises(tf.errors.InvalidArgumentError, match=f"the limit is {value}"):
+                    tf.function(check)(batch)
+
+
+def test_a_jpeg_of_thousands_of_scans_is_refused(monkeypatch):
+    data = encoded.jpeg(noise(20, 30), progressive=True)
+    monkeypatch.setattr(preprocessing, "_MAX_LARGEST_SCANS", 1)
+    monkeypatch.setattr(preprocessing, "MAX_PIXELS", 600)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"keep one busy: \d+ scans"):
         tf.function(preprocessing.decode)(tf.constant(data))

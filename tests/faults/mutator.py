@@ -40,6 +40,8 @@ FILES = {
     "transparent TIFF": encoded.tiff(_ALPHA),
     "AVIF": encoded.avif(_PHOTO),
     "turned, transparent AVIF": encoded.avif(_ALPHA, 6),
+    "GIF of one pixel by its header": encoded.LYING_GIF,
+    **{f"animated {kind}": data for kind, data in encoded.ANIMATIONS.items()},
 }
 _NUMBERS = (0, 1, 2, 127, 255, 256, 12_000, 20_000, 2**15 - 1, 2**15, 2**16 - 1, 2**24, 2**30)
 _NUMBERS += (2**31 - 1, 2**31, 2**32 - 1)

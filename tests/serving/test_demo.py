@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from gc_net.saving import save_model
 from gc_net.serving import Client
 from gc_net.serving.demo import DemoApp
 from gc_net.serving.demo_server import make_app, make_server
+from tests.data import encoded
 from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import running
 
@@ -100,13 +102,15 @@ BAD = {
     "cut off": json.dumps(
         {"signature_name": "serve_bytes", "inputs": [b64(encode(noise(60, 60))[:200])]}
     ).encode(),
-    "too many pixels": json.dumps(
-        {"signature_name": "serve_bytes", "inputs": [b64(encode(noise(101, 100)))]}
-    ).encode(),
     "ragged": b'{"inputs": [[[[1, 2, 3]], [[1, 2]]]]}',
     "no channels": b'{"inputs": [[[1, 2, 3]]]}',
     "no numbers": b'{"inputs": [[[["a", "b", "c"]]]]}',
     "not finite": b'{"inputs": [[[[NaN, 1, 2]]]]}',
+    **{
+        kind: json.dumps({"signature_name": "serve_bytes", "inputs": [b64(data)]}).encode()
+        for kind, data in {**encoded.ANIMATIONS, "GIF that lies": encoded.LYING_GIF}.items()
+        if kind != "PNG"
+    },
     "nested": b'{"inputs": ' + b"[" * 5000 + b"]" * 5000 + b"}",
 }
 
@@ -116,13 +120,59 @@ def test_a_malformed_request_gets_400_and_a_message(browser, name):
     answer = browser.post(PREDICT, data=BAD[name])
     assert answer.status_code == 400
     assert answer.json["error"]
-    assert "Traceback" not in answer.text
+    assert "Traceback" not in answer.text and "Graph execution" not in answer.text
+
+
+def test_an_image_that_cannot_be_decoded_is_named_with_its_reason(browser):
+    sound, cut = encode(noise(60, 60)), encode(noise(60, 60))[:200]
+    webp = encoded.ANIMATIONS["WebP"]
+    jpeg = encoded.jpeg(noise(60, 60))
+    expected = {
+        (sound, cut): "Image 1: truncated or damaged: Invalid PNG data, size 200.",
+        (sound, webp): "Image 1: a WebP image; expected JPEG or PNG.",
+        (b"hello",): "Image 0: not a JPEG",
+        (sound, jpeg[:20]): "Image 1: truncated",
+    }
+    for files, reason in expected.items():
+        answer = post_files(browser, files)
+        assert answer.status_code == 400
+        assert answer.json["error"].startswith(reason)
+
+
+@pytest.mark.parametrize("form", ["files", "numbers"])
+def test_too_many_images_or_pixels_get_413_before_anything_is_decoded(app, form, monkeypatch):
+    def answer(count, side):
+        images = [np.zeros((side, side, 3), np.uint8)] * count
+        browser = werkzeug.test.Client(app)
+        if form == "files":
+            return post_files(browser, [encode(image) for image in images])
+        return browser.post(PREDICT, json={"inputs": [image.tolist() for image in images]})
+
+    monkeypatch.setattr(app, "max_bytes", 200_000)
+    assert answer(32, 1).status_code == 200
+    # What cannot be called would be an error of the server.
+    not_callable = {
+        name: types.SimpleNamespace(input_signature=function.input_signature)
+        for name, function in app.model._functions.items()
+    }
+    monkeypatch.setattr(app.model, "_functions", not_callable)
+    many, large = answer(33, 1), answer(1, 101)
+    assert many.status_code == large.status_code == 413
+    assert many.json["error"] == "33 images in one request, the limit is 32."
+    assert "10,201" in large.json["error"] and "10,000" in large.json["error"]
+
+
+def post_files(browser, files):
+    body = {"signature_name": "serve_bytes", "inputs": [b64(data) for data in files]}
+    return browser.post(PREDICT, json=body)
 
 
 def test_other_paths_methods_and_sizes_get_their_status(browser):
     assert browser.get("/v1/models/birds").json["model_version_status"][0]["state"] == "AVAILABLE"
     assert browser.get("/v1/models/cats").status_code == 404
-    assert browser.get(PREDICT).status_code == 405
+    assert browser.get(PREDICT).status_code == browser.put("/").status_code == 405
+    assert browser.get(PREDICT).headers["Allow"] == "POST"
+    assert browser.put("/").headers["Allow"] == "GET, HEAD"
     assert browser.post(PREDICT, data=b" " * 100_001).status_code == 413
     assert "error" in browser.get("/x").json
     page = browser.get("/")
@@ -143,6 +193,7 @@ FOREIGN = {
     "a host name redirected here": {"Host": "evil.example:8600"},
     "no host name": {"Host": ""},
     "half an address": {"Host": "[::1"},
+    "a page at half an address": {"Origin": "http://[::1"},
     "a page elsewhere": {"Origin": "https://evil.example"},
     "the same machine, another port": {"Origin": "http://localhost:9999"},
     "a sandboxed frame": {"Origin": "null"},
@@ -185,7 +236,7 @@ def test_many_images_may_not_have_more_pixels_together_than_one(browser):
         browser.post(PREDICT, json={"signature_name": "serve_bytes", "inputs": files[:number]})
         for number in (2, 3)
     ]
-    assert [answer.status_code for answer in answers] == [200, 400]
+    assert [answer.status_code for answer in answers] == [200, 413]
     assert "10,800 with those before it" in answers[1].json["error"]
 
 
