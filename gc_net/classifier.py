@@ -14,7 +14,7 @@ class Classifier(Network):
         num_classes: Number of classes. With 1000 and ImageNet weights, the pretrained outputs
             are kept.
         image_size: Side of the square images; the backbone's own where it is None.
-        head: `"native"`, or another of `gc_net.backbones.network.HEADS`.
+        head: `"native"`, or another of `gc_net.heads`.
         weights: `"imagenet"`, a file path, or `None`.
 
     Example:

@@ -19,9 +19,11 @@ class Detector(Network):
         backbone: Name of a backbone.
         shape: Name of the shape that it places, or a `Shape`.
         image_size: Side of the square images; the backbone's own where it is None.
-        head: `"native"` as in the paper, or `"position"`, which keeps the feature map's positions.
+        head: `"native"` as in the paper, `"position"`, which keeps the feature map's positions, or
+            `"edges"`, which looks at finer maps as well.
         parametrization: How the network's raw outputs become coefficients, see
-            `gc_net.parametrizations`; `"sigmoid"` is the paper's.
+            `gc_net.parametrizations`; `"sigmoid"` is the paper's. None for the head's own where it
+            has one, and `"seamless"` elsewhere.
         weights: `"imagenet"`, a file path, or `None`.
 
     Example:
@@ -35,12 +37,12 @@ class Detector(Network):
         shape: str | Shape = "rotated_rectangle",
         image_size: int | None = None,
         head: str = "native",
-        parametrization: str | Parametrization = "seamless",
+        parametrization: str | Parametrization | None = None,
         weights: str | None = "imagenet",
         name: str = "detector",
         **kwargs: Any,
     ):
-        shape, parametrization = shapes.get(shape), parametrizations.get(parametrization)
+        shape, parametrization = shapes.get(shape), _parametrization(parametrization, head)
         num_outputs = parametrization.num_outputs(shape)
         super().__init__(backbone, num_outputs, image_size, head, weights, name, **kwargs)
         self.shape = shape
@@ -52,6 +54,10 @@ class Detector(Network):
 
     def call(self, images: Any, training: bool = False) -> Any:
         return self.parametrization.decode(self.raw(images, training=training), self.shape)
+
+    def from_features(self, features: Any, training: bool = False) -> Any:
+        """Return the coefficients [B, n] for what `features` gives of images."""
+        return self.parametrization.decode(self.head(features, training=training), self.shape)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -70,3 +76,17 @@ class Detector(Network):
             config.setdefault("shape", "rectangle" if upright else "rotated_rectangle")
             config.setdefault("parametrization", "sigmoid")
         return cls(**config)
+
+
+def _parametrization(name, head):
+    """Return the parametrization for a head; refuse one that cannot read its outputs."""
+    own = parametrizations.of_head(head)
+    found = parametrizations.get(name or own or "seamless")
+    if own not in (None, found.name) or found.head not in (None, head):
+        one = own or found.name
+        raise ValueError(
+            f"The head {head!r} and the parametrization {found.name!r} do not fit: {one!r} is both "
+            f"a head and the parametrization of its outputs. Use head={one!r} without a "
+            "parametrization, or another of both."
+        )
+    return found

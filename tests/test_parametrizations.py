@@ -13,7 +13,11 @@ from gc_net.generators.model import ModelGenerator
 ROTATING = [name for name in shapes.SHAPES if shapes.get(name).rotates]
 every_shape = pytest.mark.parametrize("shape", shapes.SHAPES.names)
 every_rotating_shape = pytest.mark.parametrize("shape", ROTATING)
-every_parametrization = pytest.mark.parametrize("name", parametrizations.PARAMETRIZATIONS.names)
+NAMES = parametrizations.PARAMETRIZATIONS.names
+# Those of outputs of any value, and those that read the outputs of one head.
+FREE = [name for name in NAMES if parametrizations.get(name).head is None]
+every_parametrization = pytest.mark.parametrize("name", NAMES)
+every_free_one = pytest.mark.parametrize("name", FREE)
 
 
 def decode(name, raw, shape):
@@ -36,7 +40,7 @@ def gradient(name, raw, shape, target):
 
 
 @every_shape
-@every_parametrization
+@every_free_one
 def test_zeros_are_a_centred_shape_of_half_the_size(name, shape):
     num_outputs = parametrizations.get(name).num_outputs(shapes.get(shape))
     coefficients = decode(name, np.zeros((1, num_outputs)), shape)[0]
@@ -47,7 +51,8 @@ def test_zeros_are_a_centred_shape_of_half_the_size(name, shape):
 @every_shape
 @every_parametrization
 def test_a_fresh_detector_starts_there(name, shape):
-    detector = gc_net.Detector("tiny", shape, 32, parametrization=name, weights=None)
+    head = parametrizations.get(name).head or "native"
+    detector = gc_net.Detector("tiny", shape, 32, head, parametrization=name, weights=None)
     images = np.random.default_rng(0).integers(0, 256, (4, 32, 32, 3)).astype(np.uint8)
     coefficients = np.asarray(detector(images))
     np.testing.assert_allclose(coefficients[:, :4], 0.5, atol=0.05)
@@ -68,7 +73,7 @@ def test_what_is_encoded_and_decoded_is_the_same_shape(name, shape):
 
 
 @every_shape
-@every_parametrization
+@every_free_one
 def test_centres_lie_in_the_image_and_extents_below_its_side(name, shape):
     num_outputs = parametrizations.get(name).num_outputs(shapes.get(shape))
     raw = np.random.default_rng(0).normal(0, 8, (500, num_outputs))
@@ -102,7 +107,7 @@ def test_an_axis_that_turns_all_round_moves_the_outputs_by_small_steps(shape):
 
 
 @every_shape
-@every_parametrization
+@every_free_one
 @pytest.mark.parametrize("elongation", [0.0, 1e-8, 1e-3, 0.05, 1.0, 40.0, 1e30])
 @pytest.mark.parametrize("size", [-30.0, 0.0, 30.0])
 def test_gradients_are_finite_everywhere(name, shape, elongation, size):
@@ -146,7 +151,7 @@ def test_a_circle_learns_which_way_to_turn():
 
 
 def test_unknown_names_are_named():
-    with pytest.raises(ValueError, match=r"Unknown parametrization 'polar'.*seamless, sigmoid"):
+    with pytest.raises(ValueError, match=r"Unknown parametrization 'polar'.*edges, sigmoid"):
         gc_net.Detector("tiny", "rectangle", 32, parametrization="polar", weights=None)
     with pytest.raises(ValueError, match=r"must be the name of a shape.*Received: 5"):
         gc_net.Detector("tiny", 5, 32, weights=None)
@@ -159,3 +164,96 @@ def test_a_detector_from_before_parametrizations_is_the_papers():
     for count, shape in ((4, "rectangle"), (5, "rotated_rectangle")):
         old = gc_net.Detector.from_config({**config, "num_coefficients": count})
         assert (old.shape.name, old.parametrization.name) == (shape, "sigmoid")
+
+
+class TestEdges:
+    """Edges of a box and a correlation, see `gc_net.parametrizations.edges`."""
+
+    def test_an_upright_rectangle_is_the_box_itself(self):
+        boxes = np.array([[0.1, 0.2, 0.7, 0.9], [0.0, 0.0, 1.0, 1.0]], np.float32)
+        figure = shapes.get("rectangle")
+        found = figure.boxes(decode("edges", boxes, "rectangle"))
+        np.testing.assert_allclose(found, boxes, atol=1e-7)
+
+    def test_ends_that_change_places_are_put_in_order(self):
+        for shape in shapes.SHAPES:
+            raw = np.array([[0.1, 0.2, 0.7, 0.9, 0.3], [0.7, 0.9, 0.1, 0.2, 0.3]])
+            raw = raw[:, : shapes.get(shape).num_coefficients]
+            np.testing.assert_allclose(*decode("edges", raw, shape), atol=1e-6)
+
+    @pytest.mark.parametrize("correlation", [-0.9, -0.2, 0.0, 0.5, 0.99])
+    def test_an_ellipse_touches_the_box_and_has_the_correlation(self, correlation):
+        box = [0.1, 0.2, 0.7, 0.6]
+        shape = shapes.get("rotated_ellipse")
+        coefficients = decode("edges", [[*box, correlation]], shape.name)
+        np.testing.assert_allclose(shape.boxes(coefficients)[0], box, atol=2e-4)
+        y, x = np.nonzero(np.asarray(shape.masks(coefficients, 400, 400))[0, ..., 0])
+        assert np.corrcoef(x, y)[0, 1] == pytest.approx(correlation, abs=0.01)
+
+    @every_rotating_shape
+    @pytest.mark.parametrize("box", [[0.1, 0.2, 0.7, 0.6], [0.2, 0.1, 0.5, 0.9]])
+    @pytest.mark.parametrize("correlation", [-0.9, -0.2, 0.0, 0.5, 0.99])
+    def test_any_shape_has_the_axes_of_the_ellipse_and_a_box_of_that_area(
+        self, shape, box, correlation
+    ):
+        ellipse = decode("edges", [[*box, correlation]], "rotated_ellipse")[0]
+        found = decode("edges", [[*box, correlation]], shape)[0]
+        assert found[4] == pytest.approx(ellipse[4], abs=1e-5)
+        assert found[2] / found[3] == pytest.approx(ellipse[2] / ellipse[3], rel=1e-4)
+        left, top, right, bottom = np.asarray(shapes.get(shape).boxes(found[None]))[0]
+        area = (box[2] - box[0]) * (box[3] - box[1])
+        assert (right - left) * (bottom - top) == pytest.approx(area, rel=1e-3)
+
+    def test_the_angle_is_half_the_doubled_one(self):
+        # 2ρwh against w² − h², by hand: w = 0.3, h = 0.2, ρ = 0.5 are 0.06 and 0.05.
+        raw = [[0.2, 0.3, 0.8, 0.7, 0.5]]
+        expected = 0.5 * math.atan2(0.06, 0.05)
+        assert decode("edges", raw, "rotated_ellipse")[0, 4] == pytest.approx(expected, abs=1e-6)
+
+    def test_a_mirrored_image_has_the_opposite_correlation(self):
+        raw = np.array([[0.2, 0.3, 0.6, 0.9, 0.4]])
+        mirrored = np.array([[0.4, 0.3, 0.8, 0.9, -0.4]])
+        for shape in ROTATING:
+            expected = shapes.get(shape).mirrored(decode("edges", raw, shape))
+            np.testing.assert_allclose(decode("edges", mirrored, shape), expected, atol=1e-6)
+
+    @every_shape
+    def test_shapes_beyond_the_image_are_encoded_as_well(self, shape):
+        coefficients = np.array([[0.9, 0.1, 0.6, 0.5, 0.7]], np.float32)
+        coefficients = coefficients[:, : shapes.get(shape).num_coefficients]
+        again = decode("edges", encode("edges", coefficients, shape), shape)
+        np.testing.assert_allclose(again, coefficients, atol=1e-4)
+
+    @every_shape
+    @pytest.mark.parametrize("correlation", [0.0, 1e-8, -1e-4, 0.3, 0.9999, 1.0, -3.0])
+    @pytest.mark.parametrize("size", [0.0, 1e-6, 0.3])  # of a square: round at no correlation
+    def test_gradients_are_finite_everywhere(self, shape, correlation, size):
+        widths = size * np.array([1, 1 + 1e-6, 1.001, 2])
+        rows = [[0.5 - w, 0.5 - size, 0.5 + w, 0.5 + size, correlation] for w in widths]
+        raw = np.array(rows)[:, : shapes.get(shape).num_coefficients]
+        target = np.zeros((1, 16, 16, 1), np.float32)
+        target[:, 2:8, 4:14] = 1.0
+        found = gradient("edges", raw, shape, target)
+        assert np.isfinite(found).all()
+        assert np.abs(found).max() < 20.0
+
+    def test_a_circle_learns_which_way_to_turn(self):
+        wanted = np.array([[0.5, 0.5, 0.7, 0.3, 0.5]], np.float32)
+        for angle, sign in ((0.6, 1), (-0.6, -1)):
+            wanted[0, 4] = angle
+            target = np.asarray(ModelGenerator("rotated_ellipse", 48)(wanted))
+            circle = np.array([[0.3, 0.3, 0.7, 0.7, 0.0]])
+            assert -sign * gradient("edges", circle, "rotated_ellipse", target)[0, 4] > 1e-3
+
+    @pytest.mark.parametrize(
+        ("head", "name"), [("native", "edges"), ("edges", "seamless"), ("edges", "sigmoid")]
+    )
+    def test_head_and_parametrization_belong_together(self, head, name):
+        with pytest.raises(ValueError, match="'edges' is both a head and the parametrization"):
+            gc_net.Detector("tiny", "rectangle", 32, head, parametrization=name, weights=None)
+
+    def test_the_head_brings_its_parametrization(self):
+        detector = gc_net.Detector("tiny", "rectangle", 32, "edges", weights=None)
+        assert detector.parametrization.name == "edges"
+        again = gc_net.Detector.from_config(detector.get_config())
+        assert (again.head_name, again.parametrization.name) == ("edges", "edges")

@@ -3,11 +3,9 @@
 import contextlib
 
 import keras
-from keras import layers
 
-from gc_net import backbones
-from gc_net.backbones.layers import outputs
-from gc_net.registry import Registry
+from gc_net import backbones, heads
+from gc_net.heads.base import feature_shapes
 
 
 class Network(keras.Model):
@@ -17,7 +15,7 @@ class Network(keras.Model):
         backbone: Name of a backbone, or a `Backbone`.
         num_outputs: Number of raw outputs.
         image_size: Side of the square images; the backbone's own where it is None.
-        head: `"native"`, the backbone's own, or another of `HEADS`.
+        head: `"native"`, the backbone's own, or another of `gc_net.heads`.
         weights: `"imagenet"`, a file path, or `None`, see `Backbone.load_weights`.
         precision: Name of the layers' dtype policy; Keras' current one where it is None.
 
@@ -36,16 +34,23 @@ class Network(keras.Model):
         self.precision = precision or keras.mixed_precision.dtype_policy().name
         with _policy(self.precision):
             self.normalizer = self.backbone.normalizer()
-            self.trunk = self.backbone.trunk(self.image_size)
-            self.head = HEADS.get(head)(self.backbone, num_outputs, self.trunk.output_shape[1:])
+            whole = self.backbone.trunk(self.image_size)
+            self.trunk = heads.get(head).on(self.backbone, whole)
+            self.head = heads.get(head).build(
+                self.backbone, num_outputs, feature_shapes(self.trunk)
+            )
         # Only the backbone's own head can have been trained on ImageNet.
         native = self.head if head == "native" else None
-        self.initial_variables = tuple(self.backbone.load_weights(self.trunk, native, weights))
+        self.initial_variables = tuple(self.backbone.load_weights(whole, native, weights))
         self.built = True
 
     def normalize(self, images):
         """Return images as the trunk takes them; a zero pixel is the mean colour."""
         return self.normalizer(images)
+
+    def features(self, images, training=False):
+        """Return what the head looks at: the trunk's map, or a list of maps."""
+        return self.trunk(self.normalize(images), training=training)
 
     def from_normalized(self, normalized, training=False):
         """Return the raw outputs [B, N] for normalized images."""
@@ -94,40 +99,3 @@ def _policy(name):
         yield
     finally:
         keras.mixed_precision.set_dtype_policy(current)
-
-
-def native_head(backbone, num_outputs, feature_shape):
-    """Return the head that the backbone's authors gave it."""
-    return backbone.head(num_outputs, feature_shape)
-
-
-def position_head(backbone, num_outputs, feature_shape):
-    """Return a head that keeps positions: 64 channels, flattened.
-
-    An average over all positions, as most native heads take, hardly knows where an object is.
-    """
-    inputs = keras.Input(tuple(feature_shape), name="features")
-    x = layers.Conv2D(64, 1, kernel_initializer="he_normal", name="squeeze")(inputs)
-    x = layers.BatchNormalization(name="squeeze_bn")(x)
-    x = layers.ReLU(name="squeeze_relu")(x)
-    x = layers.Flatten(name="flatten")(x)
-    return keras.Model(inputs, outputs(num_outputs)(x), name="head")
-
-
-def max_head(backbone, num_outputs, feature_shape):
-    """Return a head of each channel's maximum over all positions and one linear layer."""
-    inputs = keras.Input(tuple(feature_shape), name="features")
-    x = layers.GlobalMaxPooling2D(name="pool")(inputs)
-    return keras.Model(inputs, outputs(num_outputs)(x), name="head")
-
-
-HEADS = Registry(
-    "head",
-    {
-        "native": native_head,
-        "position": position_head,
-        "max": max_head,
-        "acol": "gc_net.methods.acol:TwoBranches",
-        "danet": "gc_net.methods.danet:DivergentMaps",
-    },
-)

@@ -64,7 +64,7 @@ class Method(abc.ABC):
     name: str
     title: str
 
-    # Head of its classifier, one of `gc_net.backbones.network.HEADS`, and how that is trained, see
+    # Head of its classifier, one of `gc_net.heads`, and how that is trained, see
     # `gc_net.methods.training`; None for plain fine-tuning.
     head: str = "native"
     training: type[MaskedClassifier] | None = None

@@ -14,6 +14,8 @@ sin 2θ). Each ellipse is one point of that plane, and the circle is its origin.
 Both keep the centre in the image and each extent below the image's side. Raw zeros are a centred
 shape of half the image's width and height at an angle of zero. For shapes that do not rotate, both
 are the same.
+
+`edges` reads the outputs of one head, which finds edges: see `gc_net.parametrizations.edges`.
 """
 
 from gc_net.registry import Registry
@@ -22,9 +24,17 @@ PARAMETRIZATIONS = Registry(
     "parametrization",
     {
         "seamless": "gc_net.parametrizations.seamless:Seamless",
+        "edges": "gc_net.parametrizations.edges:Edges",
         "sigmoid": "gc_net.parametrizations.sigmoid:Sigmoid",
     },
 )
+
+
+def of_head(head: str) -> str | None:
+    """Return the one parametrization that reads the outputs of a head; None where any can."""
+    from gc_net import heads
+
+    return heads.get(head).parametrization
 
 
 def get(name):

@@ -9,9 +9,15 @@ from gc_net.shapes.base import Shape
 
 
 class Parametrization(abc.ABC):
-    """A map of raw outputs to coefficients, and back."""
+    """A map of raw outputs to coefficients, and back.
+
+    Attributes:
+        name: Name in the registry.
+        head: The one head whose outputs it reads; None for all that have outputs of any value.
+    """
 
     name: str
+    head: str | None = None
 
     def num_outputs(self, shape: Shape) -> int:
         """Return how many raw outputs a detector of this shape has."""

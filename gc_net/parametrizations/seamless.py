@@ -9,7 +9,7 @@ from gc_net.parametrizations.base import Parametrization, logit
 ROUND = 1e-3
 # A square that turns is another shape, unlike a circle. So the derivative by the direction of the
 # elongation grows without bound where a rectangle becomes square. It is damped below this one.
-_SQUARE = 0.1
+SQUARE = 0.1
 
 
 class Seamless(Parametrization):
@@ -26,7 +26,7 @@ class Seamless(Parametrization):
         e1 = ops.where(is_round, e1 + 2 * ROUND, e1)
         half = ops.sqrt(ops.square(e1) + ops.square(e2)) / 2
         extents = [ops.sigmoid(size + half), ops.sigmoid(size - half)]  # the longer one first
-        angle = _half_direction(e1, e2, damping=_SQUARE if shape.has_corners else 0.0)
+        angle = half_direction(e1, e2, damping=SQUARE if shape.has_corners else 0.0)
         return ops.concatenate([ops.sigmoid(raw[..., :2]), *extents, angle], axis=-1)
 
     def encode(self, coefficients, shape, margin=1e-4):
@@ -40,7 +40,7 @@ class Seamless(Parametrization):
         return ops.concatenate([logits[..., :2], size, *vector], axis=-1)
 
 
-def _half_direction(e1, e2, damping):
+def half_direction(e1, e2, damping):
     """Return θ = ½·atan2(e₂, e₁), with the derivative ½·(−e₂, e₁)/(e² + damping²)."""
     square = ops.stop_gradient(ops.square(e1) + ops.square(e2) + damping**2)
     # Only its derivative counts. Divided first: the product of large outputs would overflow.

@@ -13,6 +13,7 @@ import typing
 from gc_net.backbones import BACKBONES
 from gc_net.datasets import DATASETS
 from gc_net.generators import GENERATORS
+from gc_net.heads import DETECTOR_HEADS
 from gc_net.parametrizations import PARAMETRIZATIONS
 from gc_net.shapes import SHAPES
 from gc_net.teachers import TEACHERS
@@ -265,11 +266,12 @@ class DetectorConfig(Settings):
         generator_weights: Weights of a learned generator: shipped, where the package has them, or
             else a stage of its own; own to train it in any case; or a file.
         epsilon: Initial ε of the model generator, the width of a mask's edge.
-        head: native for the backbone's own as in the paper, or position, which keeps the feature
-            map's positions.
+        head: native for the backbone's own as in the paper; position, which keeps the feature
+            map's positions; or edges, which finds an object's edges in finer maps.
         parametrization: How the detector's outputs become coefficients: seamless for size and
             elongation, or sigmoid as in the paper, whose angle jumps at the vertical; None for the
-            preset's, which is sigmoid with paper and reference. See gc_net/parametrizations.
+            head's own where it has one, as edges has, and else the preset's, which is sigmoid with
+            paper and reference. See gc_net/parametrizations.
         initialize: What the trunk starts from: backbone for the weights the classifier started
             from, or classifier for those it ended with.
         preset: Settings in which paper and authors' code differ; scaled fits alpha to the number
@@ -296,7 +298,7 @@ class DetectorConfig(Settings):
     generator_network: str = setting("implicit", ("implicit", "paper"))
     generator_weights: str = "shipped"
     epsilon: float = setting(0.1, low=1e-6)
-    head: str = setting("position", ("native", "position"))
+    head: str = setting("position", DETECTOR_HEADS)
     parametrization: str | None = setting(None, PARAMETRIZATIONS.names)
     initialize: str = setting("classifier", ("backbone", "classifier"))
     preset: str = setting("paper", ("paper", "reference", "scaled"))

@@ -2,14 +2,14 @@
 
 import keras
 
-from gc_net import presets
+from gc_net import parametrizations, presets
 from gc_net.detector import Detector
 from gc_net.model import GCNet
 from gc_net.optimizers import Adam
 from gc_net.training.folds import CrossFittedGCNet, FoldClassifiers
 
-# The new layers of the heads, see gc_net.backbones.network; the rest starts from trained weights.
-HEAD_LAYERS = r"(^|/)(squeeze|squeeze_bn|outputs)/"
+# The new layers of the heads, see gc_net.heads; the rest starts from trained weights.
+HEAD_LAYERS = r"(^|/)(squeeze|squeeze_bn|outputs|edges_\w+)/"
 SHARPNESS = r"(^|/)sharpness$"
 
 
@@ -31,14 +31,16 @@ def build_detector(config, classifier):
         weights=None if keep_initial else config.network.weights,
     )
     if from_classifier:
-        detector.trunk.set_weights(classifier.trunk.get_weights())
+        for layer in detector.trunk.layers:  # all, or as far as the head looks at
+            layer.set_weights(classifier.trunk.get_layer(layer.name).get_weights())
         _take_head(detector, classifier)
     return detector
 
 
 def parametrization(settings):
     """Return the name of the parametrization that a `DetectorConfig` asks for."""
-    return settings.parametrization or presets.get(settings.preset).parametrization
+    own = parametrizations.of_head(settings.head)
+    return settings.parametrization or own or presets.get(settings.preset).parametrization
 
 
 def _take_head(detector, classifier):

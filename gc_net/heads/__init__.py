@@ -1,0 +1,40 @@
+"""Heads: from a trunk's feature maps to a network's raw outputs.
+
+| name | what it looks at |
+|---|---|
+| `native` | the end of the trunk, as the backbone's authors have it |
+| `position` | the end of the trunk, position by position |
+| `max` | the highest value of each channel at the end of the trunk |
+| `edges` | maps of several sizes, in whose rows and columns it finds the edges of an object |
+
+Others belong to methods, and are described there. An entry is a subclass of `Head` or, for one that
+looks at the end of the trunk, a function of backbone, number of outputs and feature shape to a
+model called `"head"`.
+"""
+
+from gc_net.registry import Registry
+
+HEADS = Registry(
+    "head",
+    {
+        "native": "gc_net.heads.simple:native",
+        "position": "gc_net.heads.simple:position",
+        "max": "gc_net.heads.simple:maximum",
+        "edges": "gc_net.heads.edges:Edges",
+        "acol": "gc_net.methods.acol:TwoBranches",
+        "danet": "gc_net.methods.danet:DivergentMaps",
+    },
+)
+# Those that a detector can have: the heads of methods are for classifiers.
+DETECTOR_HEADS = ("native", "position", "edges")
+
+
+def get(name):
+    """Return the `Head` called `name`; a head passes through."""
+    from gc_net.heads.base import Head, OnTrunk
+
+    found = HEADS.get(name) if isinstance(name, str) else name
+    if isinstance(found, Head):
+        return found
+    is_head = isinstance(found, type) and issubclass(found, Head)
+    return found() if is_head else OnTrunk(found)

@@ -1,0 +1,31 @@
+"""Heads on the end of a trunk."""
+
+import keras
+from keras import layers
+
+from gc_net.backbones.layers import outputs
+
+
+def native(backbone, num_outputs, feature_shape):
+    """Return the head that the backbone's authors gave it."""
+    return backbone.head(num_outputs, feature_shape)
+
+
+def position(backbone, num_outputs, feature_shape):
+    """Return a head that keeps positions: 64 channels, flattened.
+
+    An average over all positions, as most native heads take, hardly knows where an object is.
+    """
+    inputs = keras.Input(tuple(feature_shape), name="features")
+    x = layers.Conv2D(64, 1, kernel_initializer="he_normal", name="squeeze")(inputs)
+    x = layers.BatchNormalization(name="squeeze_bn")(x)
+    x = layers.ReLU(name="squeeze_relu")(x)
+    x = layers.Flatten(name="flatten")(x)
+    return keras.Model(inputs, outputs(num_outputs)(x), name="head")
+
+
+def maximum(backbone, num_outputs, feature_shape):
+    """Return a head of each channel's maximum over all positions and one linear layer."""
+    inputs = keras.Input(tuple(feature_shape), name="features")
+    x = layers.GlobalMaxPooling2D(name="pool")(inputs)
+    return keras.Model(inputs, outputs(num_outputs)(x), name="head")

@@ -1,0 +1,85 @@
+"""A parametrization by edges, for the head that finds them, see `gc_net.heads.edges`.
+
+Raw outputs are left, top, right and bottom of the object's upright box, relative to the image, and
+for shapes that rotate the correlation ρ of x and y over the object.
+
+- An upright shape is the box itself.
+- Of the ellipses that touch all four edges of the box, one has the correlation ρ. With the box's
+  half extents w and h, the squares of its half axes are the matrix ((w², ρwh), (ρwh, h²)). Its
+  longer axis lies at θ = ½·atan2(2ρwh, w² − h²): an angle without a seam.
+- Any other shape that rotates has the axes of that ellipse, times the one factor that gives its own
+  upright box the area of the box. (No rectangle at a given angle touches all four edges, but for
+  one proportion of the box.)
+"""
+
+from keras import ops
+
+from gc_net.parametrizations.base import Parametrization
+from gc_net.parametrizations.seamless import ROUND, SQUARE, half_direction
+from gc_net.shapes.base import MIN_EXTENT, Shape
+from gc_net.shapes.frame import Frame
+
+# Beyond it an ellipse is a needle: its shorter axis is below 1.5 % of the longer one.
+_LARGEST_CORRELATION = 1 - 1e-4
+# The head's edges lie in 0–1. What else is decoded must only not overflow.
+_FARTHEST = 10.0
+
+
+class Edges(Parametrization):
+    """Edges of the upright box, in either order, and the correlation of x and y."""
+
+    name = "edges"
+    head = "edges"
+
+    def decode(self, raw, shape):
+        raw = ops.cast(raw, "float32")
+        edges = ops.clip(raw[..., :4], -_FARTHEST, _FARTHEST)
+        # An untrained head may have the two ends of an axis change places.
+        low = ops.minimum(edges[..., :2], edges[..., 2:])
+        high = ops.maximum(edges[..., :2], edges[..., 2:])
+        center, extents = (low + high) / 2, high - low
+        if not shape.rotates:
+            return ops.concatenate([center, extents], axis=-1)
+        half = ops.maximum(extents, MIN_EXTENT) / 2
+        longer, shorter, angle = _axes(half, raw[..., 4:5], shape)
+        turned = ops.concatenate([center, 2 * longer, 2 * shorter, angle], axis=-1)
+        factor = _fitting_factor(shape, shape.frame(turned), half)
+        return ops.concatenate([center, 2 * factor * longer, 2 * factor * shorter, angle], axis=-1)
+
+    def encode(self, coefficients, shape, margin=1e-4):
+        coefficients = ops.convert_to_tensor(coefficients, "float32")
+        center, extents = coefficients[..., :2], coefficients[..., 2:4]
+        if not shape.rotates:
+            return ops.concatenate([center - extents / 2, center + extents / 2], axis=-1)
+        extents = ops.maximum(extents, MIN_EXTENT)
+        frame = shape.frame(ops.concatenate([center, extents, coefficients[..., 4:]], axis=-1))
+        half = ops.sqrt(ops.square(frame.u) + ops.square(frame.v))
+        product = frame.u * ops.flip(frame.u, -1) + frame.v * ops.flip(frame.v, -1)
+        correlation = product[..., :1] / ops.prod(half, axis=-1, keepdims=True)
+        half = half / _fitting_factor(shape, frame, half)
+        return ops.concatenate([center - half, center + half, correlation], axis=-1)
+
+
+def _axes(half, correlation, shape):
+    """Return half axes and angle [..., 1] of the ellipse that touches a box of half extents."""
+    correlation = ops.clip(correlation, -_LARGEST_CORRELATION, _LARGEST_CORRELATION)
+    width, height = half[..., :1], half[..., 1:]
+    total = ops.square(width) + ops.square(height)
+    e1 = (ops.square(width) - ops.square(height)) / total
+    e2 = 2 * correlation * width * height / total
+    # At the circle the angle has no derivative, and an ellipse of it is moved off, see `seamless`.
+    is_round = ops.square(e1) + ops.square(e2) < ROUND**2
+    e1 = ops.where(is_round, e1 + 2 * ROUND, e1)
+    elongation = ops.sqrt(ops.square(e1) + ops.square(e2))
+    longer = ops.sqrt(total * (1 + elongation) / 2)
+    # By their product: a difference of near equals would lose the shorter one of a needle.
+    shorter = width * height * ops.sqrt(1 - ops.square(correlation)) / longer
+    return longer, shorter, half_direction(e1, e2, damping=SQUARE if shape.has_corners else 0.0)
+
+
+def _fitting_factor(shape: Shape, frame: Frame, half):
+    """Return the factor [..., 1] that gives the shape's box the area of one of half extents."""
+    extent = shape.figure_extent(frame.u, frame.v)
+    return ops.sqrt(ops.prod(half, axis=-1, keepdims=True)) / ops.sqrt(
+        ops.prod(extent, axis=-1, keepdims=True)
+    )
