@@ -1,5 +1,7 @@
 """A client of a served model, which is used as a loaded one is: images in, predictions out."""
 
+import time
+
 import numpy as np
 
 from gc_net.data.headers import read_header
@@ -8,7 +10,7 @@ from gc_net.data.splits import ImageError
 from gc_net.figures.picture_files import encode
 from gc_net.prediction.inputs import sources_split
 from gc_net.prediction.prediction import ClassScore, Ellipse, Prediction
-from gc_net.serving.transports import TRANSPORTS, BadRequest, transport_of
+from gc_net.serving.transports import TRANSPORTS, BadRequest, ServerError, transport_of
 
 _ATTEMPTS = 3  # for an image that is sound but was refused
 
@@ -20,7 +22,9 @@ class Client:
         address: `"http://localhost:8501"` for REST, `"localhost:8500"` for gRPC.
         model: Name of the served model.
         version: Number of its version; the newest if None.
-        timeout: Seconds to wait for an answer.
+        timeout: Seconds for the answer to one request, all of it.
+        retries: How often a request is sent again, after longer and longer pauses, where the
+            connection broke, no answer came in time, or the server says that it is busy.
 
     Example:
         with gc_net.serving.Client("http://localhost:8501", "birds") as client:
@@ -28,9 +32,11 @@ class Client:
                 print(prediction.class_name, prediction.box_xyxy, prediction.confidence)
     """
 
-    def __init__(self, address, model, version=None, timeout=60.0):
+    def __init__(self, address, model, version=None, timeout=60.0, retries=3):
         transport = TRANSPORTS.get(transport_of(address))
-        self.transport = transport(address, model, version=version, timeout=timeout)
+        self.transport = transport(
+            address, model, version=version, timeout=timeout, retries=retries
+        )
 
     def __enter__(self):
         return self
@@ -42,7 +48,7 @@ class Client:
         """Give back the connection."""
         self.transport.close()
 
-    def predict(self, images, batch_size=8, unreadable=None):
+    def predict(self, images, batch_size=8, unreadable=None, deadline=None):
         """Return a `Prediction` for each image, in order.
 
         Args:
@@ -50,17 +56,28 @@ class Client:
             batch_size: Images a request.
             unreadable: An `Unreadable` that collects images that could not be read, here or by
                 the server, under their file name or as `images[3]`. If None, each is logged.
+            deadline: Seconds for all of it, whatever has to be sent again; no limit if None.
 
         Returns:
             A list with one entry an image: a `Prediction`, or None where it could not be read.
 
         Raises:
-            ServerError: If the server cannot be reached or does not serve the model.
+            ServerError: If the server cannot be reached, does not serve the model, or gives an
+                answer that makes no sense. Its `predictions` are what there was by then.
         """
         unreadable = Unreadable(announce=True) if unreadable is None else unreadable
         split = sources_split(images, ())
-        files = {}
         predictions = [None] * len(split)
+        self.transport.deadline = None if deadline is None else time.monotonic() + deadline
+        try:
+            self._predict(split, predictions, batch_size, unreadable)
+        except ServerError as error:
+            error.predictions = predictions
+            raise
+        return predictions
+
+    def _predict(self, split, predictions, batch_size, unreadable):
+        files = {}
         for index in range(len(split)):
             try:
                 files[index] = _as_file(split.read, index)
@@ -71,7 +88,6 @@ class Client:
                 files = {}
         if files:
             self._send(files, predictions, split, unreadable)
-        return predictions
 
     def _send(self, files, predictions, split, unreadable):
         """Ask for `files`; where the server refuses them, for each half, down to the bad ones."""

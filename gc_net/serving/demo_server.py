@@ -1,11 +1,10 @@
 """The demo server: a loaded model behind the page, on waitress."""
 
-import waitress
-
 from gc_net.export.signatures import ServingModule
 from gc_net.localizer import load
 from gc_net.serving.demo import DemoApp
 from gc_net.serving.rest import RestModel
+from gc_net.serving.web_server import WebServer
 
 
 def make_app(
@@ -22,16 +21,10 @@ def make_app(
     return DemoApp(name, model, max_bytes, allowed_hosts)
 
 
-def make_server(app, host, port):
-    """Return the server of an application, to be run."""
-    return waitress.create_server(
-        # A little more than the application takes, so that it can say so itself.
-        app,
-        host=host,
-        port=port,
-        threads=4,
-        max_request_body_size=app.max_bytes + 2**20,
-    )
+def make_server(app, host, port, **bounds):
+    """Return the server of an application, to be run. `bounds` are those of `WebServer`."""
+    # A little more than the application takes, so that it can say so itself.
+    return WebServer(app, host, port, max_bytes=app.max_bytes + 2**20, **bounds)
 
 
 def run_demo(model_dir, name, *, host="127.0.0.1", port=8600, **limits):

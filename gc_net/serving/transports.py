@@ -3,19 +3,35 @@
 import abc
 import base64
 import json
+import random
+import threading
+import time
 
 import numpy as np
 
 from gc_net.registry import Registry
+from gc_net.serving.answers import checked_outputs
 
 SIGNATURE = "serve_bytes"
 INPUT = "image_bytes"
 # Bad, and too large, as proxies and the demo's server answer: smaller requests may be answered.
 _REFUSED = (400, 413)
+_BUSY = (429, 502, 503, 504)
+_FIRST_PAUSE = 0.25  # seconds before the second attempt; doubled before each further one
 
 
 class ServerError(RuntimeError):
-    """The server cannot be reached, or does not serve this model."""
+    """The server cannot be reached, does not serve this model, or gave an answer without sense.
+
+    Attributes:
+        predictions: What `Client.predict` had by then, None where it had nothing.
+    """
+
+    predictions: tuple = ()
+
+
+class Unavailable(ServerError):
+    """The server did not answer this time; asking again is safe and may help."""
 
 
 class BadRequest(ValueError):
@@ -29,21 +45,60 @@ class Transport(abc.ABC):
         address: Where the server listens.
         model: Name of the model.
         version: Number of its version; the newest if None.
-        timeout: Seconds to wait for an answer.
+        timeout: Seconds for one attempt to get an answer, all of it.
+        retries: How often to ask again where the server did not answer.
+
+    Attributes:
+        deadline: Time of `time.monotonic` after which nothing is asked any more, if any.
     """
 
-    def __init__(self, address, model, version=None, timeout=60.0):
+    def __init__(self, address, model, version=None, timeout=60.0, retries=3):
         self.address = address
         self.model = model
         self.version = version
         self.timeout = timeout
+        self.retries = retries
+        self.deadline = None
 
-    @abc.abstractmethod
     def predict(self, files):
         """Return the outputs for a list of image files as bytes: {name: array of that length}.
 
         Raises:
             BadRequest: The server refused the request because of its content.
+            ServerError: There is no use in sending anything else.
+        """
+        for attempt in range(self.retries + 1):
+            try:
+                outputs = self.ask(files, self._seconds_left(self.timeout))
+                break
+            except Unavailable as error:
+                if attempt == self.retries:
+                    raise ServerError(f"{error} (asked {attempt + 1} times)") from error
+                # Not all clients of a server that was restarted at the same moment.
+                pause = _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.5)
+                if self._seconds_left(pause, error) < pause:
+                    raise ServerError(f"{error} (the deadline of the call is near)") from error
+                time.sleep(pause)
+        try:
+            return checked_outputs(outputs, len(files))
+        except ValueError as error:
+            raise ServerError(f"The answer of {self.address} {error}.") from error
+
+    def _seconds_left(self, most, error=None):
+        if self.deadline is None:
+            return most
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise ServerError(f"The deadline of the call is over. {error or ''}".strip())
+        return min(most, left)
+
+    @abc.abstractmethod
+    def ask(self, files, seconds):
+        """Ask once, and return the server's outputs by name within so many seconds.
+
+        Raises:
+            BadRequest: The server refused the request because of its content.
+            Unavailable: It did not answer, or has no time.
             ServerError: There is no use in sending anything else.
         """
 
@@ -64,20 +119,57 @@ class Rest(Transport):
         version = "" if self.version is None else f"/versions/{self.version}"
         self._url = f"{self.address.rstrip('/')}/v1/models/{self.model}{version}:predict"
 
-    def predict(self, files):
+    def ask(self, files, seconds):
         content = {
             "signature_name": SIGNATURE,
             "inputs": {INPUT: [{"b64": base64.b64encode(file).decode()} for file in files]},
         }
-        try:
-            answer = self._session.post(self._url, json=content, timeout=self.timeout)
-        except self._requests.RequestException as error:
-            raise ServerError(f"No answer from {self._url}: {error}") from error
+        answer = self._post(content, seconds)
+        message = f"{self._url} answered {answer.status_code}: {_message(answer.text)}"
         if answer.status_code in _REFUSED:
             raise BadRequest(_message(answer.text))
+        if answer.status_code in _BUSY:
+            raise Unavailable(message)
         if answer.status_code != 200:
-            raise ServerError(f"{self._url} answered {answer.status_code}: {_message(answer.text)}")
-        return {name: np.array(value) for name, value in answer.json()["outputs"].items()}
+            raise ServerError(message)
+        try:
+            found = json.loads(answer.content)
+        except (ValueError, RecursionError) as error:
+            raise ServerError(
+                f"{self._url} answered with no JSON, or half of it ({error}): {answer.text[:200]!r}"
+            ) from None
+        if not isinstance(found, dict) or "outputs" not in found:
+            raise ServerError(f"The answer of {self._url} lacks outputs: {answer.text[:200]!r}")
+        return found["outputs"]
+
+    def _post(self, content, seconds):
+        """Post in a thread: the time-out of `requests` begins anew with every byte."""
+        session, result = self._session, {}
+
+        def post():
+            try:
+                result["answer"] = session.post(
+                    self._url, json=content, timeout=seconds, allow_redirects=False
+                )
+            except Exception as error:
+                result["error"] = error
+
+        thread = threading.Thread(target=post, daemon=True)
+        thread.start()
+        thread.join(seconds)
+        if thread.is_alive():
+            # Its connection is no longer to be used; what still comes over it is lost.
+            self._session = self._requests.Session()
+            session.close()
+            raise Unavailable(f"No whole answer from {self._url} within {seconds:.1f} s.")
+        error = result.get("error")
+        if isinstance(error, self._requests.exceptions.InvalidURL | ValueError):
+            raise ServerError(f"{self._url} cannot be asked: {error}") from error
+        if isinstance(error, self._requests.RequestException):
+            raise Unavailable(f"No answer from {self._url}: {error}") from error
+        if error is not None:
+            raise ServerError(f"{self._url} cannot be asked: {error}") from error
+        return result["answer"]
 
     def close(self):
         self._session.close()
@@ -107,7 +199,7 @@ class Grpc(Transport):
         )
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
 
-    def predict(self, files):
+    def ask(self, files, seconds):
         import tensorflow as tf
 
         request = self._messages.PredictRequest()
@@ -117,20 +209,20 @@ class Grpc(Transport):
             request.model_spec.version.value = self.version
         request.inputs[INPUT].CopyFrom(tf.make_tensor_proto(files, tf.string, [len(files)]))
         try:
-            answer = self._stub.Predict(request, timeout=self.timeout)
+            answer = self._stub.Predict(request, timeout=seconds)
         except self._grpc.RpcError as error:
-            if error.code() == self._grpc.StatusCode.INVALID_ARGUMENT:
+            codes = self._grpc.StatusCode
+            message = f"{self.address} answered {error.code().name}: {error.details()}"
+            # Resources: a message beyond the server's limit.
+            if error.code() in (codes.INVALID_ARGUMENT, codes.RESOURCE_EXHAUSTED):
                 raise BadRequest(error.details()) from error
-            raise ServerError(
-                f"{self.address} answered {error.code().name}: {error.details()}"
-            ) from error
-        outputs = {name: tf.make_ndarray(value) for name, value in answer.outputs.items()}
-        return {
-            name: np.array([text.decode("utf-8") for text in value.ravel()]).reshape(value.shape)
-            if value.dtype == object
-            else value
-            for name, value in outputs.items()
-        }
+            if error.code() in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.ABORTED):
+                raise Unavailable(message) from error
+            raise ServerError(message) from error
+        try:
+            return {name: _array(tf.make_ndarray(value)) for name, value in answer.outputs.items()}
+        except (ValueError, TypeError) as error:
+            raise ServerError(f"{self.address} answered with a damaged tensor: {error}") from error
 
     def close(self):
         self._channel.close()
@@ -144,8 +236,14 @@ def transport_of(address):
     return "rest" if address.startswith(("http://", "https://")) else "grpc"
 
 
+def _array(value):
+    if value.dtype != object:
+        return value
+    return np.array([text.decode("utf-8") for text in value.ravel()], str).reshape(value.shape)
+
+
 def _message(text):
     try:
-        return json.loads(text)["error"]
-    except (ValueError, KeyError, TypeError):
+        return str(json.loads(text)["error"])[:500]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return text[:500]

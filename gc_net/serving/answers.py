@@ -1,0 +1,67 @@
+"""Looking over a server's answer before anything is made of it."""
+
+import numpy as np
+
+# What `Prediction`s are made of: the shape of each image's entry, and whether it is numbers. None
+# stands for any length, but one length for all of the classes.
+_OUTPUTS = {
+    "boxes": ((4,), True),
+    "coefficients": ((None,), True),
+    "outlines": ((None, 2), True),
+    "shapes": ((), False),
+    "class_ids": ((None,), True),
+    "class_names": ((None,), False),
+    "class_probabilities": ((None,), True),
+    "object_probability": ((), True),
+    "background_entropy": ((), True),
+    "image_sizes": ((2,), True),
+}
+_CLASSES = ("class_ids", "class_names", "class_probabilities")
+
+
+def checked_outputs(outputs, count):
+    """Return the outputs of a serving signature as arrays, one entry an image.
+
+    Args:
+        outputs: {name: nested list or array} as a server gave it, or whatever else it gave.
+        count: How many images were sent.
+
+    Raises:
+        ValueError: What is missing, superfluous or senseless, in words that follow "the answer".
+    """
+    if not isinstance(outputs, dict):
+        raise ValueError(f"has outputs of type {type(outputs).__name__}, expected an object")
+    missing = [name for name in _OUTPUTS if name not in outputs]
+    if missing:
+        raise ValueError(f"lacks {', '.join(missing)}")
+    arrays = {}
+    for name, value in outputs.items():
+        try:
+            arrays[name] = np.array(value)
+        except ValueError:
+            raise ValueError(f"has rows of different lengths in {name}") from None
+        if arrays[name].ndim == 0 or len(arrays[name]) != count:
+            rows = len(arrays[name]) if arrays[name].ndim else "no"
+            raise ValueError(f"has {rows} rows of {name} for {count} images")
+    for name, (shape, is_number) in _OUTPUTS.items():
+        _check(name, arrays[name], shape, is_number)
+    lengths = {arrays[name].shape[1] for name in _CLASSES}
+    if len(lengths) > 1 or 0 in lengths:
+        raise ValueError(f"has different numbers of {', '.join(_CLASSES)}, or none")
+    if (arrays["image_sizes"] < 1).any():
+        raise ValueError("has image_sizes below 1")
+    return arrays
+
+
+def _check(name, array, shape, is_number):
+    found = array.shape[1:]
+    fits = len(found) == len(shape) and all(
+        wanted in (None, length) for wanted, length in zip(shape, found, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("n" if length is None else str(length) for length in shape)
+        raise ValueError(f"has {name} of shape {list(found)} an image, expected [{wanted}]")
+    if is_number and (array.dtype.kind not in "iuf" or not np.isfinite(array).all()):
+        raise ValueError(f"has {name} that are no finite numbers")
+    if not is_number and array.dtype.kind not in "US":
+        raise ValueError(f"has {name} that are no text")
