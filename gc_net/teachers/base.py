@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import cv2
 import keras
 import numpy as np
 
@@ -17,6 +18,7 @@ from gc_net.shapes.base import Shape
 from gc_net.stages.config import Settings, setting
 from gc_net.training.data import TrainingData
 
+MASK_SIZE = 28
 _BATCH_SIZE = 32
 
 
@@ -26,17 +28,21 @@ class Targets(NamedTuple):
     Attributes:
         coefficients: float32 [N, n], relative to the whole images; NaN where there is none.
         weights: float32 [N], from 0, not to be trusted, to 1.
+        masks: uint8 [N, 28, 28], how likely each cell of the whole image is a part of the object,
+            in 255ths; None where the lesson does not ask for them.
     """
 
     coefficients: np.ndarray
     weights: np.ndarray
+    masks: np.ndarray | None = None
 
     @classmethod
-    def none(cls, count: int, shape: Shape) -> "Targets":
+    def none(cls, count: int, shape: Shape, with_masks: bool = False) -> "Targets":
         """Return targets for `count` images of which none has a shape yet."""
         return cls(
             np.full((count, shape.num_coefficients), np.nan, np.float32),
             np.zeros(count, np.float32),
+            np.zeros((count, MASK_SIZE, MASK_SIZE), np.uint8) if with_masks else None,
         )
 
     @property
@@ -55,6 +61,7 @@ class Lesson:
         backbone: The backbone of the run's networks.
         weights: What they start from: `"imagenet"`, a file, or `"none"`.
         classifier: The trained classifier; None while a teacher is only checked.
+        with_masks: Whether the targets are to have masks, too.
     """
 
     data: TrainingData
@@ -62,6 +69,7 @@ class Lesson:
     backbone: Backbone
     weights: str
     classifier: Classifier | None = None
+    with_masks: bool = False
     _made: dict = dataclasses.field(default_factory=dict)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -113,6 +121,9 @@ class Teacher(Settings, abc.ABC):
     """
 
     name: ClassVar[str]
+    # Whether its masks have the outline of an object, and not only its place. In a committee, masks
+    # of those that have are not blurred by others.
+    outlines: ClassVar[bool] = True
     share: float = setting(1.0, low=0.0)
 
     def check(self, lesson: Lesson) -> None:
@@ -142,10 +153,12 @@ class Maps:
     Args:
         image_size: Side of the square images.
         function: The function.
+        level: Where the maps were cut to have zero there.
     """
 
-    def __init__(self, image_size: int, function: Callable[[Any], Any]):
+    def __init__(self, image_size: int, function: Callable[[Any], Any], level: float = 0.0):
         self.image_size = image_size
+        self.level = level
         self._function = function
         self._images = self._values = None
 
@@ -181,15 +194,28 @@ class MapTeacher(Teacher):
         """Return the masks [B, ., .] of the objects, empty where there is none."""
         return largest_parts(maps, size)
 
+    def soft_masks(self, maps: "Maps", values: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        """Return how likely each cell is a part of the object, [B, ., .] in 0–1.
+
+        Args:
+            values: What `maps` says of the images.
+            masks: What `masks` made of it.
+        """
+        return masks
+
     def placer(self, lesson: Lesson) -> Placer:
         maps, shape = lesson.maps(self), lesson.shape
 
         def place(images):
-            targets = Targets.none(len(images), shape)
-            for row, mask in enumerate(self.masks(images, maps(images), maps.image_size)):
+            targets = Targets.none(len(images), shape, lesson.with_masks)
+            values = maps(images)
+            masks = self.masks(images, values, maps.image_size)
+            for row, mask in enumerate(masks):
                 if mask.any():
                     targets.coefficients[row] = shape.fit(mask, self.upright)
                     targets.weights[row] = 1.0
+            if lesson.with_masks:
+                targets.masks[:] = small_masks(self.soft_masks(maps, values, masks))
             return targets
 
         return Placer(maps.image_size, place)
@@ -198,7 +224,8 @@ class MapTeacher(Teacher):
 def ask(teachers: Sequence[Teacher], lesson: Lesson) -> list[Targets]:
     """Return the targets of each teacher; those that look at images of one size share a pass."""
     placers = [teacher.placer(lesson) for teacher in teachers]
-    found = [Targets.none(len(lesson.data.split), lesson.shape) for _ in teachers]
+    count = len(lesson.data.split)
+    found = [Targets.none(count, lesson.shape, lesson.with_masks) for _ in teachers]
     for image_size in sorted({placer.image_size for placer in placers}):
         for batch in lesson.batches(image_size, "Asking the teacher"):
             index = batch["index"].numpy()
@@ -207,4 +234,26 @@ def ask(teachers: Sequence[Teacher], lesson: Lesson) -> list[Targets]:
                     placed = placer.place(batch["image"])
                     targets.coefficients[index] = placed.coefficients
                     targets.weights[index] = placed.weights
+                    if lesson.with_masks:
+                        masks = placed.masks
+                        if masks is None:
+                            masks = drawn_masks(lesson.shape, placed.coefficients)
+                        targets.masks[index] = masks
     return found
+
+
+def small_masks(masks: np.ndarray) -> np.ndarray:
+    """Return masks [B, H, W] in 0–1 as `Targets` have them, uint8 [B, 28, 28]."""
+    size = (MASK_SIZE, MASK_SIZE)
+    small = np.zeros((len(masks), *size), np.uint8)
+    for row, mask in enumerate(masks):
+        mask = cv2.resize(mask.astype(np.float32), size, interpolation=cv2.INTER_AREA)
+        small[row] = np.round(255 * mask)
+    return small
+
+
+def drawn_masks(shape: Shape, coefficients: np.ndarray) -> np.ndarray:
+    """Return the masks, as `Targets` have them, of shapes [B, n]; empty where these are NaN."""
+    coefficients = np.nan_to_num(coefficients)
+    masks = np.asarray(shape.masks(coefficients, 4 * MASK_SIZE, 4 * MASK_SIZE))[..., 0]
+    return small_masks(masks)

@@ -61,7 +61,16 @@ class Committee(Teacher):
     def joined(self, lesson: Lesson, found: Iterator[Targets]) -> Targets:
         targets = [member.joined(lesson, found) for member in self.members]
         shares = np.array([member.share for member in self.members])
-        return agreed(lesson.shape, targets, shares, self.average)
+        joined = agreed(lesson.shape, targets, shares, self.average)
+        if not lesson.with_masks:
+            return joined
+        if self.outlines:
+            shares = shares * [member.outlines for member in self.members]
+        return joined._replace(masks=mean_masks(targets, shares))
+
+    @property
+    def outlines(self) -> bool:
+        return any(member.outlines for member in self.members)
 
 
 def agreed(
@@ -88,6 +97,17 @@ def agreed(
             total += share
     weights = agreement / total if total else trust[0]
     return Targets(joined, np.where(np.isnan(joined[:, 0]), 0.0, weights).astype(np.float32))
+
+
+def mean_masks(found: list[Targets], shares: np.ndarray) -> np.ndarray:
+    """Return the mean of the masks of M targets with shares [M]; who finds nothing has no say."""
+    there = np.stack([np.isfinite(targets.coefficients[:, 0]) for targets in found])
+    shares = np.where(there, np.asarray(shares, np.float32)[:, None], 0.0)  # [M, N]
+    shares = shares / np.maximum(shares.sum(axis=0), 1e-9)
+    mean = sum(
+        share[:, None, None] * targets.masks for share, targets in zip(shares, found, strict=True)
+    )
+    return np.round(mean).astype(np.uint8)
 
 
 def averaged(

@@ -36,6 +36,7 @@ class Descriptors(MapTeacher):
     """
 
     name: ClassVar[str] = "descriptors"
+    outlines: ClassVar[bool] = False
     weights: str = setting("backbone", ("backbone", "classifier"))
     image_size: int = setting(224, low=32)
     fit_images: int = setting(1000, low=1)

@@ -15,7 +15,7 @@ from gc_net.metrics import box_iou
 from gc_net.saving import load_model
 from gc_net.shapes.base import Shape, pixel_grid
 from gc_net.stages.run_folder import RunError
-from gc_net.teachers.base import Lesson, Maps, MapTeacher, Placer, Targets
+from gc_net.teachers.base import Lesson, Maps, MapTeacher, Placer, Targets, drawn_masks
 
 _MAP_SIZE = 56
 
@@ -39,10 +39,11 @@ class Model(MapTeacher):
 
         def targets(images):
             coefficients, agreement = place(images)
+            masks = drawn_masks(model.shape, coefficients) if lesson.with_masks else None
             coefficients = translated(coefficients, model.shape, lesson.shape)
             if self.upright:
                 coefficients = translated(coefficients, lesson.shape, lesson.shape, upright=True)
-            return Targets(coefficients, agreement)
+            return Targets(coefficients, agreement, masks)
 
         return Placer(image_size, targets)
 

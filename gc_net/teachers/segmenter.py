@@ -69,10 +69,15 @@ class Segmenter(MapTeacher):
         fitted = dataclasses.replace(self, cut="wide", share=1.0, upright=False)
         logits, cuts = lesson.once(("network", fitted), lambda: fitted.fit(lesson))
         cut = float(cuts.get(self.cut, self.cut))
-        return Maps(logits.image_size, lambda images: logits(images) - np.log(cut / (1 - cut)))
+        level = np.log(cut / (1 - cut))
+        return Maps(logits.image_size, lambda images: logits(images) - level, level)
 
     def masks(self, images, maps: np.ndarray, size: int) -> np.ndarray:
         return largest_parts(maps, 2 * maps.shape[1])
+
+    def soft_masks(self, maps: Maps, values: np.ndarray, masks: np.ndarray) -> np.ndarray:
+        # All that is likely, not only the largest part, nor beyond a cut.
+        return 1 / (1 + np.exp(-(values + maps.level)))
 
     def fit(self, lesson: Lesson) -> tuple[Maps, dict[str, float]]:
         """Return the network's logits, a function of images, and the cuts by name."""

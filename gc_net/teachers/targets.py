@@ -22,7 +22,8 @@ def find_targets(teacher: Teacher, lesson: Lesson, path: str, write: bool = True
         weights = read_array(path, "weights", optional=True)
         if weights is None:  # written before targets had weights
             weights = np.isfinite(found[:, 0]).astype(np.float32)
-        return Targets(found, weights)
+        masks = read_array(path, "masks", optional=True) if lesson.with_masks else None
+        return Targets(found, weights, masks)
     targets = teacher.targets(lesson)
     if not len(targets.indices):
         raise DataError(
@@ -30,7 +31,9 @@ def find_targets(teacher: Teacher, lesson: Lesson, path: str, write: bool = True
             "is nothing to warm up with. Use --warmup_epochs=0."
         )
     if write:
-        write_array(path, coefficients=targets.coefficients, weights=targets.weights)
+        # What is None was not asked for.
+        arrays = {name: array for name, array in targets._asdict().items() if array is not None}
+        write_array(path, **arrays)
     return targets
 
 

@@ -17,12 +17,13 @@ from gc_net.stages import runner
 from gc_net.stages.config import WarmupConfig
 from gc_net.stages.run_folder import RunError
 from gc_net.teachers import TEACHERS
-from gc_net.teachers.base import Maps, MapTeacher, Placer, Targets, Teacher
-from gc_net.teachers.committee import agreed, averaged, overlap
+from gc_net.teachers.base import Maps, MapTeacher, Placer, Targets, Teacher, drawn_masks
+from gc_net.teachers.committee import Committee, agreed, averaged, overlap
 from gc_net.teachers.descriptors import Descriptors
 from gc_net.teachers.model import Model, translated
 from gc_net.teachers.segmenter import Segmenter
 from gc_net.teachers.silhouettes import Silhouettes
+from gc_net.teachers.targets import find_targets
 from tests.training.samples import ROOT, small_config, small_options
 
 
@@ -322,6 +323,47 @@ class TestSegmenter:
         teacher = Segmenter(source="bright", epochs=1)
         found = [teacher.targets(dataclasses.replace(lesson, _made={})) for _ in range(2)]
         np.testing.assert_allclose(found[0].coefficients, found[1].coefficients, atol=1e-4)
+
+
+class TestMasks:
+    """Masks that targets have where a lesson asks for them."""
+
+    def test_masks_of_teachers_with_outlines_are_not_blurred_by_others(self):
+        members = tuple(map(teachers.get, ("descriptors", "silhouettes:share=3", "segmenter")))
+        targets = [
+            targets_of([0.5] * 4, [0.5] * 4)._replace(masks=np.full((2, 28, 28), value, np.uint8))
+            for value in (250, 100, 200)
+        ]
+        targets[1].coefficients[1] = np.nan
+        lesson = types.SimpleNamespace(shape=shapes.get("rectangle"), with_masks=True)
+        found = Committee(members=members).joined(lesson, iter(targets))
+        np.testing.assert_array_equal(found.masks[:, 3, 4], [125, 200])
+        found = Committee(members=members[:1]).joined(lesson, iter(targets))
+        np.testing.assert_array_equal(found.masks[:, 3, 4], [250, 250])
+        assert not Committee(members=("descriptors", "(descriptors+descriptors)")).outlines
+        assert Committee(members=("descriptors", "(descriptors+segmenter)")).outlines
+
+    def test_a_drawn_mask_is_that_of_the_shape(self):
+        shape = shapes.get("rectangle")
+        masks = drawn_masks(shape, np.float32([[0.25, 0.5, 0.5, 1.0], NONE]))
+        assert (masks[0, :, :14] == 255).all() and not masks[0, :, 14:].any()
+        assert not masks[1].any()
+
+    def test_a_segmenter_shows_how_likely_each_cell_is(self):
+        values = np.array([[[-50.0, 0.0], [np.log(3), 50.0]]])
+        maps = Maps(64, None, level=np.log(1 / 3))  # cut at a quarter
+        found = Segmenter().soft_masks(maps, values, values > 0)
+        np.testing.assert_allclose(found, [[[0, 0.25], [0.5, 1]]], atol=1e-6)
+
+    def test_they_are_kept_with_the_targets(self, middle, tmp_path):
+        config = small_config(classifier={"epochs": 1})
+        with runner.Chain(config, small_options(tmp_path)) as chain:
+            lesson = dataclasses.replace(chain._lesson(chain.classifier()), with_masks=True)
+            path, teacher = str(tmp_path / "targets.npz"), teachers.get("middle")
+            found = find_targets(teacher, lesson, path)
+            again = find_targets(teacher, lesson, path)
+            assert found.masks.shape == (26, 28, 28) and found.masks.any()
+            np.testing.assert_array_equal(again.masks, found.masks)
 
 
 @pytest.fixture
