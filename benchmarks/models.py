@@ -3,7 +3,7 @@
 import gc_net
 from gc_net import shapes
 from gc_net.generators.model import ModelGenerator
-from gc_net.saving import save_model
+from gc_net.localizer import Localizer
 
 
 def untrained_model(backbone, image_size, num_classes=200):
@@ -17,7 +17,11 @@ def untrained_model(backbone, image_size, num_classes=200):
     )
 
 
-def write_untrained_model(folder, backbone, image_size, num_classes=200, info=None):
-    """Write such a model to `folder`."""
+def write_untrained_model(
+    folder, backbone, image_size, num_classes=200, class_names=None, **options
+):
+    """Write a `Localizer` of such networks to `folder`; `options` are its own."""
     model = untrained_model(backbone, image_size, num_classes)
-    save_model(folder, model, [f"class {index}" for index in range(num_classes)], info)
+    names = class_names or [f"class {index}" for index in range(num_classes)]
+    parts = model.detector, model.generator, model.classifier
+    Localizer(*parts, names, **options).save(folder)

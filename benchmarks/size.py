@@ -134,13 +134,12 @@ def _folder(scratch):
 
 def _model_dir(scratch):
     """Return the folder of an untrained model, which the first to ask for writes."""
-    from benchmarks.models import untrained_model
-    from gc_net.saving import save_model
+    from benchmarks.models import write_untrained_model
 
     folder = os.path.join(scratch, "model")
     if not os.path.exists(folder):
         class_names = _folder(scratch).class_names
-        save_model(folder, untrained_model("tiny", IMAGE_SIZE, len(class_names)), class_names)
+        write_untrained_model(folder, "tiny", IMAGE_SIZE, len(class_names), class_names)
     return folder
 
 
@@ -163,11 +162,11 @@ def _input(scratch):
 
 def _evaluation(scratch):
     from gc_net.evaluation.evaluate import evaluate
-    from gc_net.saving import load_model
+    from gc_net.localizer import Localizer
 
-    saved = load_model(_model_dir(scratch))
+    localizer = Localizer.load(_model_dir(scratch))
     dataset = _folder(scratch)
-    return lambda: evaluate(saved.model, saved.class_names, dataset, split="train", methods=())
+    return lambda: evaluate(localizer, dataset, split="train", methods=())
 
 
 def _report(scratch):

@@ -1,12 +1,12 @@
 r"""Predict on any number of images, on any number of machines, with Apache Beam.
 
 pip install '.[bulk]'
-gc-net export --model=runs/birds --output=saved_models/birds --look=0
+gc-net export --model=runs/birds --output=saved_models/birds --second_look=0
 python -m examples.bulk_beam --saved_model=saved_models/birds/1 \
     --images='photos/**.jpg' --output=labels/part
 
-Images are squashed before they reach the model, hence the --look=0: a second look at them would
-show nothing more.
+Images are squashed before they reach the model, hence the --second_look=0: a second look at them
+would show nothing more.
 
 Runs on this machine by default; Beam's own flags (`--runner=FlinkRunner` and the like) take it
 elsewhere, with images and results on storage that Beam reads: `gs://`, `s3://`, `hdfs://`. Each
@@ -80,12 +80,12 @@ class ReadImage(beam.DoFn):
 
 def as_line(result):
     """Return the line of a file and what the model gave for it."""
-    from gc_net.serving.client import prediction_of
+    from gc_net.prediction.prediction import Prediction
 
     name, outputs = result
-    for key in ("class_names", "shapes"):
+    for key in ("class_names", "outline_kinds", "shapes"):
         outputs[key] = np.char.decode(np.asarray(outputs[key], np.bytes_), "utf-8")
-    prediction = prediction_of(outputs)
+    prediction = Prediction.from_outputs(outputs)
     return json.dumps({"file": name, **json.loads(prediction.to_json())}, ensure_ascii=False)
 
 
@@ -101,11 +101,11 @@ def predict(pipeline, saved_model, images, output, batch_size=32, num_shards=0):
     import tensorflow as tf
 
     module = tf.saved_model.load(saved_model)
-    resize_size, look = int(module.resize_size.numpy()), float(module.look.numpy())
-    if look:
+    resize_size = int(module.resize_size.numpy())
+    if float(module.second_look.numpy()):
         raise ValueError(
             f"{saved_model} looks at its shapes a second time, for which it needs the original "
-            "images, and it is given squashed ones here. Export it with --look=0."
+            "images, and it is given squashed ones here. Export it with --second_look=0."
         )
     handler = KeyedModelHandler(SavedModelHandler(saved_model, batch_size))
     read = (

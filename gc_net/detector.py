@@ -1,14 +1,32 @@
 """The detector: the one network that is trained to localize."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
+from keras import ops
 
 from gc_net import parametrizations, shapes
 from gc_net.backbones.base import Backbone
 from gc_net.backbones.network import Network
+from gc_net.data import transforms
 from gc_net.parametrizations.base import Parametrization
 from gc_net.shapes.base import Shape
+
+
+class Placement(NamedTuple):
+    """Shapes placed in squashed images.
+
+    Attributes:
+        coefficients: [B, n], relative to the squashed images.
+        boxes: [B, 4], the shapes' boxes, xyxy relative to the squashed images.
+        windows: [B, S, S, 3], what the detector saw of the images.
+        in_windows: [B, n], the coefficients relative to that.
+    """
+
+    coefficients: Any
+    boxes: Any
+    windows: Any
+    in_windows: Any
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
@@ -58,6 +76,19 @@ class Detector(Network):
     def from_features(self, features: Any, training: bool = False) -> Any:
         """Return the coefficients [B, n] for what `features` gives of images."""
         return self.parametrization.decode(self.head(features, training=training), self.shape)
+
+    def place(self, images: Any) -> Placement:
+        """Place shapes in squashed images, whose central windows the network sees.
+
+        Args:
+            images: [B, R, R, 3], RGB in 0–255, with R at least the detector's image size.
+        """
+        resize_size = images.shape[1]
+        windows = ops.cast(transforms.central(images, self.image_size), "float32")
+        in_windows = self(windows, training=False)
+        window = transforms.center_window(resize_size, self.image_size)
+        coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
+        return Placement(coefficients, self.shape.boxes(coefficients), windows, in_windows)
 
     def get_config(self) -> dict[str, Any]:
         return {

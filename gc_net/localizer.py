@@ -1,102 +1,207 @@
-"""A trained model that can be used: images of any size in, predictions in their own pixels out."""
+"""A trained localizer: images of any size in, predictions in their own pixels out."""
 
-import functools
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
-from gc_net.data.crops import CloseUps
+from gc_net.classifier import Classifier
+from gc_net.data.crops import check_second_look
 from gc_net.data.loading import Unreadable
 from gc_net.data.pipeline import evaluation_batches
-from gc_net.prediction.graph import concluded, first_look, geometry, localize, second_look
+from gc_net.data.splits import Split
+from gc_net.detector import Detector, Placement
+from gc_net.masking import inside_and_outside
+from gc_net.model import check_parts
+from gc_net.prediction.graph import concluded, first_look
 from gc_net.prediction.inputs import sources_split
-from gc_net.prediction.prediction import ClassScore, Ellipse, Prediction
-from gc_net.saving import MODEL_FILE, load_model
+from gc_net.prediction.prediction import OUTLINE_POINTS, Prediction
+from gc_net.prediction.second_look import SecondLook
+from gc_net.record import Record
+from gc_net.shapes.base import Shape
+
+# Names of the networks, in the order of their weights' file.
+PARTS = ("detector", "generator", "classifier", "second_classifier")
 
 
-def load(path, look=None):
-    """Return the `Localizer` of a trained model.
+def load(path: str | os.PathLike, second_look: float | None = None) -> "Localizer":
+    """Return the `Localizer` in a folder.
 
     Args:
         path: Folder of a model (with its `model.json`), or of a run that has it in `model/`.
-        look: Side of the region of the second look as a multiple of the longer side of the shape's
-            box, 0 for none; as the model says if None.
+        second_look: As for `Localizer`; as the model says if None.
 
     Example:
         localizer = gc_net.load("runs/birds")
         for prediction in localizer.predict(["a.jpg", "b.png"]):
             print(prediction.class_name, prediction.box_xyxy, prediction.confidence)
     """
-    saved = load_model(model_folder(path))
-    localizer = Localizer(saved.model, saved.class_names, saved.info)
-    return localizer if look is None else localizer.looking(look)
-
-
-def model_folder(path):
-    """Return the folder that holds `model.json`: `path`, or `model` in it."""
-    path = os.path.expanduser(os.fspath(path))
-    below = os.path.join(path, "model")
-    if os.path.exists(os.path.join(below, MODEL_FILE)):
-        return below
-    return path
+    localizer = Localizer.load(path)
+    return localizer if second_look is None else localizer.replace(second_look=second_look)
 
 
 class Localizer:
-    """Localizes and classifies images of any size.
+    """Localizes and classifies images of any size: what was trained.
 
-    An image is squashed to a square, by the code that training and evaluation use, and the networks
-    see its central window, as in evaluation: objects are then as large as those that they have
-    learned from. The shape is stretched back, exactly. Where the model has a second look, a region
-    around the shape is then cut out of the original, and class probabilities are the mean of both.
+    An image is squashed to a square, by the code that training uses, and the networks see its
+    central window: objects are then as large as those that they have learned from. The shape is
+    stretched back, exactly. Where there is a second look, a region around the shape is then cut out
+    of the original, and class probabilities are the mean of both.
+
+    Evaluation, teachers, figures, export and serving go the same way.
 
     Args:
-        model: A `GCNet`.
+        detector: A `Detector`.
+        generator: A `ModelGenerator` or `LearnedGenerator`, which draws the masks of confidences.
+        classifier: A `Classifier`.
         class_names: Names in label order.
-        info: What else is known of the model. Its `resize_size` is the side that images are
-            squashed to; without it, the networks see all of a squashed image.
+        resize_size: Side R of the squashed images; the detector's image size if None, so that it
+            sees all of them.
+        second_look: Side of the region of the second look, as a multiple of the longer side of the
+            shape's box; 0 for none.
+        second_classifier: A `Classifier` for the second look, of an image size of its own; if None,
+            the classifier looks twice.
+        record: A `Record` of the training.
 
-    Attributes:
-        resize_size: Side R of the squashed images.
+    Example:
+        localizer = Localizer(detector, generator, classifier, ["ant", "bee"], resize_size=146)
+        localizer.save("saved_models/insects")
+        gc_net.load("saved_models/insects").predict(["photo.jpg"])
     """
 
-    def __init__(self, model, class_names, info=None):
-        if not hasattr(model, "detector"):
+    def __init__(
+        self,
+        detector: Detector,
+        generator: Any,
+        classifier: Classifier,
+        class_names: Sequence[str],
+        *,
+        resize_size: int | None = None,
+        second_look: float = 0.0,
+        second_classifier: Classifier | None = None,
+        record: Record | None = None,
+    ):
+        check_parts(detector, generator, classifier)
+        if len(class_names) != classifier.num_classes:
             raise ValueError(
-                f"This model is a {type(model).__name__}, which names classes but localizes "
-                "nothing. Give the folder of a model whose detector has been trained."
-            )
-        if len(class_names) != model.classifier.num_classes:
-            raise ValueError(
-                f"The model has {model.classifier.num_classes} classes, and {len(class_names)} "
+                f"The model has {classifier.num_classes} classes, and {len(class_names)} "
                 "names were given."
             )
-        self.model = model
+        if second_classifier and second_classifier.num_classes != classifier.num_classes:
+            raise ValueError(
+                "The second classifier must have the classes of the first. Received: "
+                f"{second_classifier.num_classes} and {classifier.num_classes}"
+            )
+        self.detector = detector
+        self.generator = generator
+        self.classifier = classifier
         self.class_names = tuple(class_names)
-        self.info = dict(info or {})
-        self.resize_size = self.info.get("resize_size") or model.detector.image_size
-        self.shape = model.shape
-        self._forward = {flag: self._compile(localize, flag) for flag in (False, True)}
-        self._first_look = {flag: self._compile(first_look, flag) for flag in (False, True)}
-        close = model.closer.image_size
-        self._second_look = tf.function(
-            lambda close_ups: second_look(model, close_ups),
-            input_signature=[tf.TensorSpec([None, close, close, 3], tf.uint8)],
-        )
+        self.resize_size = int(resize_size or detector.image_size)
+        if self.resize_size < self.image_size:
+            raise ValueError(
+                f"`resize_size` must be at least the image size, {self.image_size}. Received: "
+                f"resize_size={resize_size}"
+            )
+        self.second_look = check_second_look(second_look)
+        # What is never asked need not be exported.
+        self.second_classifier = second_classifier if self.second_look else None
+        self.record = record or Record()
+        self._graphs: dict[bool, Callable] = {}
 
-    def looking(self, look):
-        """Return a localizer of the same networks with another second look.
+    @property
+    def shape(self) -> Shape:
+        return self.detector.shape
 
-        With none it has no namer either: what is never asked need not be exported.
+    @property
+    def image_size(self) -> int:
+        """Side of the windows that detector and classifier see."""
+        return self.detector.image_size
+
+    @property
+    def close_up_classifier(self) -> Classifier:
+        """The `Classifier` of the second look."""
+        return self.second_classifier or self.classifier
+
+    @property
+    def parts(self) -> dict[str, keras.layers.Layer]:
+        """The networks by name."""
+        parts = {name: getattr(self, name) for name in PARTS}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    @property
+    def variables(self) -> list:
+        """All variables of the networks."""
+        return [variable for part in self.parts.values() for variable in part.variables]
+
+    def replace(self, **changes: Any) -> "Localizer":
+        """Return a localizer of the same networks with other arguments.
+
+        Example:
+            localizer.replace(second_look=0.0)
+        """
+        arguments = {
+            **self.parts,
+            "class_names": self.class_names,
+            "resize_size": self.resize_size,
+            "second_look": self.second_look,
+            "record": self.record,
+        }
+        return Localizer(**{**arguments, **changes})
+
+    def save(self, folder: str | os.PathLike, dtype: str = "float32") -> None:
+        """Write a folder that `Localizer.load` reads.
 
         Args:
-            look: As for `load`.
+            dtype: `"float32"`, or `"float16"` to halve the size.
         """
-        namer = self.model.namer if look else None
-        model = self.model.naming(self.model.classifier, look, namer)
-        return Localizer(model, self.class_names, self.info)
+        from gc_net.saving import save_localizer
 
-    def predict(self, images, batch_size=32, *, confidence=True, top_k=5, unreadable=None):
+        save_localizer(folder, self, dtype)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike, precision: str | None = "float32") -> "Localizer":
+        """Return the localizer in a folder, or in its `model` folder.
+
+        Args:
+            precision: Name of the dtype policy to compute in; that of its training if None.
+        """
+        from gc_net.saving import load_localizer, model_folder
+
+        return load_localizer(model_folder(folder), precision)
+
+    # In a graph.
+
+    def place(self, images: Any) -> Placement:
+        """Place shapes in squashed images [B, R, R, 3], see `Detector.place`."""
+        return self.detector.place(images)
+
+    def mask(self, normalized: Any, coefficients: Any) -> tuple[Any, Any, Any]:
+        """Return masks [B, S, S, 1], and what they show and hide of normalized windows."""
+        masks = self.generator(coefficients, training=False)
+        return masks, *inside_and_outside(normalized, masks)
+
+    def placer(self, resize_size: int | None = None) -> Callable:
+        """Return a graph of squashed images, uint8 [B, R, R, 3], to their `Placement`.
+
+        Args:
+            resize_size: Side R; the localizer's own if None.
+        """
+        return placer(self.detector, resize_size or self.resize_size)
+
+    # On images.
+
+    def predict(
+        self,
+        images: Any,
+        batch_size: int = 32,
+        *,
+        confidence: bool = True,
+        top_k: int = 5,
+        unreadable: Unreadable | None = None,
+    ) -> list[Prediction | None]:
         """Return a `Prediction` for each image, in order.
 
         Args:
@@ -112,7 +217,7 @@ class Localizer:
             A list with one entry an image: a `Prediction`, or None where it could not be read.
         """
         split = sources_split(images, self.class_names)
-        predictions = [None] * len(split)
+        predictions: list[Prediction | None] = [None] * len(split)
         if len(split):
             found = self.predict_split(
                 split, batch_size, confidence=confidence, top_k=top_k, unreadable=unreadable
@@ -122,8 +227,15 @@ class Localizer:
         return predictions
 
     def predict_split(
-        self, split, batch_size=32, *, indices=None, confidence=True, top_k=5, unreadable=None
-    ):
+        self,
+        split: Split,
+        batch_size: int = 32,
+        *,
+        indices: Any = None,
+        confidence: bool = True,
+        top_k: int = 5,
+        unreadable: Unreadable | None = None,
+    ) -> Iterator[tuple[int, Prediction]]:
         """Yield (index, `Prediction`) of the images of a `Split` that can be read, in order.
 
         Images are read while the model runs, and only a few batches are in memory at a time.
@@ -134,10 +246,10 @@ class Localizer:
         """
         if unreadable is None:
             unreadable = Unreadable(announce=True)
-        close_ups = None
-        if self.model.look:
-            close_ups = CloseUps(split, self.model.closer.image_size, [self.model.look])
-            split = close_ups.split
+        look_closer = None
+        if self.second_look:
+            look_closer = SecondLook(self.close_up_classifier, split, [self.second_look])
+            split = look_closer.split
         batches = evaluation_batches(
             split,
             image_size=self.resize_size,
@@ -149,14 +261,9 @@ class Localizer:
         try:
             for batch in batches:
                 sizes, index = batch["size"].numpy(), batch["index"].numpy()
-                found = self.predict_squashed(
-                    batch["image"],
-                    sizes,
-                    confidence=confidence,
-                    top_k=top_k,
-                    closer=close_ups and functools.partial(close_ups.load, index),
-                )
-                yield from zip(index.tolist(), found, strict=True)
+                outputs = self.first_look(batch["image"], confidence)
+                outputs = self.conclude(outputs, look_closer, index)
+                yield from zip(index.tolist(), self.predictions(outputs, sizes, top_k), strict=True)
         except tf.errors.OpError:
             # Reading stops with an error where no image at all can be read. Here that is a result.
             failed = {file for file, _ in unreadable}
@@ -164,80 +271,72 @@ class Localizer:
             if not all(split.file(index) in failed for index in wanted):
                 raise
 
-    def predict_squashed(self, images, sizes, *, confidence=True, top_k=5, closer=None):
-        """Return the `Prediction`s of images that have been squashed already.
+    def first_look(self, images: Any, confidence: bool = True) -> dict[str, Any]:
+        """Run `gc_net.prediction.graph.first_look` on squashed images, uint8 [B, R, R, 3]."""
+        if confidence not in self._graphs:
+            size = self.resize_size
+            self._graphs[confidence] = tf.function(
+                lambda images: first_look(self, images, confidence),
+                input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
+            )
+        return self._graphs[confidence](images)
+
+    @staticmethod
+    def conclude(
+        outputs: Mapping[str, Any],
+        look_closer: SecondLook | None = None,
+        index: np.ndarray | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Return the outputs after a second look, if any, as arrays.
 
         Args:
-            images: uint8 [B, R, R, 3].
-            sizes: int [B, 2], height and width that each image had.
-            closer: Function of the shapes' boxes [B, 4], relative xyxy, to close-ups of them from
-                the originals, see `gc_net.data.crops.CloseUps.load`; without it there is no
-                second look.
+            outputs: Of `first_look`.
+            look_closer: The `SecondLook` at the split of the images.
+            index: [B] places of the images in that split.
         """
-        outputs = self.forward(images, sizes, confidence=confidence, closer=closer)
-        return self.predictions(outputs, sizes, top_k)
-
-    def forward(self, images, sizes, *, confidence=True, closer=None):
-        """Return the model's outputs for squashed images and the shapes in pixels, as arrays.
-
-        Arguments are those of `predict_squashed`; for the names, see `gc_net.prediction.graph`.
-        """
-        functions = self._first_look if closer else self._forward
-        outputs = functions[bool(confidence)](images, tf.cast(sizes, tf.float32))
-        if closer:
-            close_ups, readable = closer(outputs["boxes"].numpy())
+        second = None
+        if look_closer is not None:
+            second, readable = look_closer(index, np.asarray(outputs["boxes"]))
             # The mean with itself where there is no second one.
-            probabilities = outputs["class_probabilities"].numpy()
-            if readable.any():  # TensorFlow fails for empty batches on some CPUs
-                probabilities[readable] = self._second_look(close_ups[:, 0]).numpy()
-            outputs = concluded(outputs, probabilities)
-        return {name: value.numpy() for name, value in outputs.items()}
+            first = np.asarray(outputs["class_probabilities"])
+            second = np.where(readable[:, None], second[:, 0], first)
+        return {name: np.asarray(value) for name, value in concluded(outputs, second).items()}
 
-    def predictions(self, outputs, sizes, top_k=5):
-        """Return `Prediction`s from the arrays that `forward` gives."""
-        best = np.argsort(-outputs["class_probabilities"], axis=-1, kind="stable")[:, :top_k]
-        outputs = {name: value.tolist() for name, value in outputs.items()}
-        predictions = []
-        for row, size in enumerate(np.asarray(sizes).tolist()):
-            corners = ellipse = None
-            if self.shape.has_corners:
-                corners = tuple(map(tuple, outputs["corners"][row]))
-            else:
-                x, y, longer, shorter, angle = outputs["ellipse"][row]
-                ellipse = Ellipse((x, y), (longer, shorter), angle)
-            probabilities = outputs["class_probabilities"][row]
-            predictions.append(
-                Prediction(
-                    size=tuple(size),
-                    shape=self.shape.name,
-                    coefficients=tuple(outputs["coefficients"][row]),
-                    box_xyxy=tuple(outputs["boxes_xyxy"][row]),
-                    corners=corners,
-                    ellipse=ellipse,
-                    classes=tuple(
-                        ClassScore(index, self.class_names[index], probabilities[index])
-                        for index in best[row].tolist()
-                    ),
-                    **{
-                        name: outputs[name][row]
-                        for name in ("object_probability", "background_entropy")
-                        if name in outputs
-                    },
-                )
+    def predictions(
+        self, outputs: Mapping[str, np.ndarray], sizes: np.ndarray, top_k: int = 5
+    ) -> list[Prediction]:
+        """Return `Prediction`s from the arrays that `conclude` gives.
+
+        Args:
+            sizes: int [B, 2], height and width of each image.
+        """
+        probabilities = outputs["class_probabilities"]
+        best = np.argsort(-probabilities, axis=-1, kind="stable")[:, :top_k]
+        outlines = np.asarray(self.shape.outline(outputs["coefficients"], OUTLINE_POINTS))
+        return [
+            Prediction.from_outputs(
+                {
+                    **{name: value[row] for name, value in outputs.items()},
+                    "outlines": outlines[row],
+                    "outline_kinds": self.shape.outline_kind,
+                    "shapes": self.shape.name,
+                    "image_sizes": size,
+                    "class_ids": best[row],
+                    "class_names": [self.class_names[index] for index in best[row]],
+                    "class_probabilities": probabilities[row, best[row]],
+                }
             )
-        return predictions
+            for row, size in enumerate(np.asarray(sizes).tolist())
+        ]
 
-    def _compile(self, function, confidence):
-        size = self.resize_size
 
-        @tf.function(
-            input_signature=[
-                tf.TensorSpec([None, size, size, 3], tf.uint8),
-                tf.TensorSpec([None, 2], tf.float32),
-            ]
-        )
-        def forward(images, sizes):
-            outputs = function(self.model, images, confidence)
-            return {**outputs, **geometry(self.shape, outputs["coefficients"], sizes)}
+def placer(detector: Detector, resize_size: int | None = None) -> Callable:
+    """Return a graph of squashed images, uint8 [B, R, R, 3], to their `Placement`.
 
-        return forward
+    Args:
+        resize_size: Side R; the detector's image size if None.
+    """
+    size = resize_size or detector.image_size
+    return tf.function(
+        detector.place, input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)]
+    )

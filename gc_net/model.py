@@ -8,8 +8,6 @@ import tensorflow as tf
 from keras import ops
 
 from gc_net.classifier import Classifier
-from gc_net.data import transforms
-from gc_net.data.crops import check_look
 from gc_net.detector import Detector
 from gc_net.losses import LOSS_TERMS
 from gc_net.masking import inside_and_outside
@@ -39,7 +37,6 @@ class GCNet(keras.Model):
             paper's.
         frozen_mode: `"inference"` runs the frozen networks as at inference; `"training"` with
             dropout and batch statistics, as the authors' code does.
-        look, namer: See `gc_net.data.crops`.
 
     Example:
         model = GCNet(
@@ -60,13 +57,15 @@ class GCNet(keras.Model):
         classifier: Classifier,
         loss_weights: Mapping[str, float] | None = None,
         frozen_mode: str = "inference",
-        look: float = 0.0,
-        namer: Classifier | None = None,
         name: str = "gc_net",
         **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
-        _check_parts(detector, generator, classifier, namer, frozen_mode)
+        check_parts(detector, generator, classifier)
+        if frozen_mode not in FROZEN_MODES:
+            raise ValueError(
+                f"`frozen_mode` must be one of {FROZEN_MODES}. Received: {frozen_mode!r}"
+            )
         self.detector = detector
         self.generator = generator
         self.classifier = classifier
@@ -75,8 +74,6 @@ class GCNet(keras.Model):
             loss_weights = dict.fromkeys(DEFAULT_TERMS, 1.0)
         self.loss_weights = {term: float(weight) for term, weight in loss_weights.items()}
         self.frozen_mode = frozen_mode
-        self.look = check_look(look)
-        self.namer = namer
         self._terms, self._needed = _make_terms(self.loss_weights)
         watched = ["loss", *(f"{term}_loss" for term in self._terms)]
         watched += [f"{name}_accuracy" for name in MASKED if name in self._needed]
@@ -97,11 +94,6 @@ class GCNet(keras.Model):
     @property
     def trainable_variables(self) -> list:
         return self.trainable_weights
-
-    @property
-    def closer(self):
-        """The `Classifier` of the second look."""
-        return self.namer or self.classifier
 
     @property
     def metrics(self) -> list:
@@ -161,48 +153,6 @@ class GCNet(keras.Model):
             "boxes": self.shape.boxes(coefficients),
             "class_logits": self.classifier(images, training=False),
         }
-
-    def place(self, images):
-        """Return the shapes in squashed images, whose central windows the detector sees.
-
-        Args:
-            images: [B, R, R, 3], RGB in 0–255, with R at least the detector's image size.
-
-        Returns:
-            coefficients: [B, n], relative to the squashed images.
-            windows: [B, S, S, 3], what the detector saw.
-            in_windows: [B, n], relative to that.
-        """
-        size, resize_size = self.detector.image_size, images.shape[1]
-        windows = transforms.central(images, size)
-        in_windows = self.detector(windows, training=False)
-        window = transforms.center_window(resize_size, size)
-        coefficients = self.shape.out_of_window(in_windows, window, resize_size, size)
-        return coefficients, windows, in_windows
-
-    def locator(self, resize_size=None):
-        """Return a graph of squashed images, uint8 [B, R, R, 3], to the boxes [B, 4] of shapes.
-
-        Args:
-            resize_size: Side R; the detector's own if None.
-        """
-        size = resize_size or self.detector.image_size
-        return tf.function(
-            lambda images: self.shape.boxes(self.place(images)[0]),
-            input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
-        )
-
-    def naming(self, classifier, look, namer=None):
-        """Return a model of the same parts, but for those that name classes."""
-        return GCNet(
-            self.detector,
-            self.generator,
-            classifier,
-            self.loss_weights,
-            frozen_mode=self.frozen_mode,
-            look=look,
-            namer=namer,
-        )
 
     def mask(self, images: Any, coefficients: Any, training: bool = False) -> tuple[Any, Any, Any]:
         """Return masks [B, H, W, 1] and the normalized object and background images."""
@@ -292,8 +242,6 @@ class GCNet(keras.Model):
             "classifier": serialize(self.classifier),
             "loss_weights": self.loss_weights,
             "frozen_mode": self.frozen_mode,
-            "look": self.look,
-            "namer": self.namer and serialize(self.namer),
             "name": self.name,
         }
 
@@ -306,21 +254,19 @@ class GCNet(keras.Model):
             config["loss_weights"] = dict(zip(DEFAULT_TERMS, weights, strict=True))
             # Nor did detectors know their shape.
             config["detector"]["config"]["shape"] = config["generator"]["config"]["shape"]
-        for part in ("detector", "generator", "classifier", "namer"):
-            # Files from before there were namers have none.
-            if config.get(part) is None:
-                continue
+            for name in ("look", "namer"):  # which belong to a `Localizer`
+                config.pop(name, None)
+        for part in ("detector", "generator", "classifier"):
             config[part] = keras.saving.deserialize_keras_object(config[part], custom_objects)
         return cls(**config)
 
 
-def _check_parts(detector, generator, classifier, namer, frozen_mode):
+def check_parts(detector: Detector, generator: Any, classifier: Classifier) -> None:
     """Raise where the parts do not fit together."""
-    shape = generator.shape
-    if detector.shape.name != shape.name:
+    if detector.shape.name != generator.shape.name:
         raise ValueError(
-            f"The detector places a {detector.shape.name}, the generator draws a {shape.name}. "
-            "Build both with the same `shape`."
+            f"The detector places a {detector.shape.name}, the generator draws a "
+            f"{generator.shape.name}. Build both with the same `shape`."
         )
     sizes = {
         "detector": (detector.image_size,) * 2,
@@ -329,13 +275,6 @@ def _check_parts(detector, generator, classifier, namer, frozen_mode):
     }
     if len(set(sizes.values())) > 1:
         raise ValueError(f"The parts must agree on the image size. Received: {sizes}")
-    if namer is not None and namer.num_classes != classifier.num_classes:
-        raise ValueError(
-            f"The namer must have the classes of the classifier. Received: {namer.num_classes} and "
-            f"{classifier.num_classes}"
-        )
-    if frozen_mode not in FROZEN_MODES:
-        raise ValueError(f"`frozen_mode` must be one of {FROZEN_MODES}. Received: {frozen_mode!r}")
 
 
 def _make_terms(loss_weights):

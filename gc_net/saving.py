@@ -1,16 +1,24 @@
-"""A trained model as a folder: `model.json`, how it is built, and `weights.npz`, its weights.
+"""Trained models as folders: `model.json`, how one is built, and `weights.npz`, its weights.
 
-Readable by eye, free of pickles and code, and half the size in half precision. Keras' own
-`.keras` files work too (`model.save`); they keep the optimizer's state, for going on training.
+Readable by eye, free of pickles and code, and half the size in half precision. A folder holds a
+`Localizer`, or a single network that a stage has trained. Keras' own `.keras` files work too
+(`GCNet.save`); they keep the optimizer's state, to resume training.
 """
 
 import dataclasses
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gc_net.atomic_files import replaced_file
+from gc_net.record import Record
 from gc_net.version import __version__
-from gc_net.weights import assign_weights, read_weights_npz, save_weights_npz
+from gc_net.weights import assign_weights, named_variables, read_weights_npz, save_weights_npz
+
+if TYPE_CHECKING:
+    from gc_net.backbones.network import Network
+    from gc_net.localizer import Localizer
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.npz"
@@ -18,68 +26,171 @@ WEIGHTS_FILE = "weights.npz"
 
 @dataclasses.dataclass(frozen=True)
 class SavedModel:
-    """A loaded model and what belongs to it.
+    """A loaded network and what belongs to it.
 
     Attributes:
-        model: A `GCNet` (or a `Classifier`, for a stage that ends with one).
+        model: A `Classifier` or a `Detector`.
         class_names: Names in label order.
-        info: What else was written with it: data, settings, metrics.
+        record: How it was trained.
     """
 
-    model: object
+    model: "Network"
     class_names: tuple[str, ...]
-    info: dict
+    record: Record
 
 
-def save_model(folder, model, class_names, info=None, dtype="float32"):
-    """Write `model` into `folder`.
+def model_folder(path: str | os.PathLike) -> str:
+    """Return the folder that holds `model.json`: `path`, or `model` in it."""
+    path = os.path.expanduser(os.fspath(path))
+    below = os.path.join(path, "model")
+    return below if os.path.exists(os.path.join(below, MODEL_FILE)) else path
+
+
+def save_model(
+    folder: str | os.PathLike,
+    model: "Network",
+    class_names: Sequence[str],
+    record: Record | None = None,
+    dtype: str = "float32",
+) -> None:
+    """Write a network into `folder`.
 
     Args:
         class_names: Names in label order.
-        info: JSON-serialisable dict kept with the model.
+        record: How it was trained.
         dtype: `"float32"`, or `"float16"` to halve the size.
     """
-    import keras
-
-    folder = os.path.expanduser(folder)
-    os.makedirs(folder, exist_ok=True)
-    save_weights_npz(os.path.join(folder, WEIGHTS_FILE), model, dtype=dtype)
-    record = {
-        "gc_net": __version__,
-        "model": keras.saving.serialize_keras_object(model),
-        "class_names": list(class_names),
-        "info": info or {},
-    }
-    # Compiled state belongs to training; a folder holds what inference needs.
-    record["model"].pop("compile_config", None)
-    # Last, so that a folder with this file is complete.
-    path = os.path.join(folder, MODEL_FILE)
-    with replaced_file(path, sync=True) as file:
-        json.dump(record, file, indent=1, ensure_ascii=False)
+    _write(folder, {"model": _serialized(model)}, model, class_names, record, dtype)
 
 
-def load_model(folder, precision="float32"):
-    """Return the `SavedModel` in `folder`.
+def load_model(folder: str | os.PathLike, precision: str | None = "float32") -> SavedModel:
+    """Return the network in `folder`.
 
     Args:
         precision: Name of the dtype policy to compute in; that of its training if None. The weights
             are the same, and half precision pays in training only.
     """
+    from gc_net.backbones.network import Network
+
+    description, path = _read(folder)
+    if "model" not in description:
+        raise ValueError(f"{path!r} describes a localizer, not a network. Use `gc_net.load`.")
+    network = _built(description["model"], precision, path, description["record"])
+    if not isinstance(network, Network):
+        raise ValueError(
+            f"{path!r} describes a {type(network).__name__}, not a network of this package."
+        )
+    weights = os.path.join(os.path.dirname(path), WEIGHTS_FILE)
+    assign_weights(network, read_weights_npz(weights), source=weights)
+    return SavedModel(network, description["class_names"], description["record"])
+
+
+def save_localizer(
+    folder: str | os.PathLike, localizer: "Localizer", dtype: str = "float32"
+) -> None:
+    """Write a `Localizer` into `folder`; see `Localizer.save`."""
+    description = {
+        "localizer": {
+            **{name: _serialized(part) for name, part in localizer.parts.items()},
+            "resize_size": localizer.resize_size,
+            "second_look": localizer.second_look,
+        }
+    }
+    weights = {
+        f"{name}/{key}": variable
+        for name, part in localizer.parts.items()
+        for key, variable in named_variables(part).items()
+    }
+    _write(folder, description, weights, localizer.class_names, localizer.record, dtype)
+
+
+def load_localizer(folder: str | os.PathLike, precision: str | None = "float32") -> "Localizer":
+    """Return the `Localizer` in `folder`; see `Localizer.load`."""
+    from gc_net.localizer import PARTS, Localizer
+
+    description, path = _read(folder)
+    if "localizer" not in description:
+        kind = description["model"].get("class_name")
+        raise ValueError(
+            f"The model in {os.path.dirname(path)!r} is a {kind}, which localizes nothing. Give "
+            "the folder of a model whose detector has been trained."
+        )
+    arguments = dict(description["localizer"])
+    for name in PARTS:
+        if arguments.get(name) is not None:
+            arguments[name] = _built(arguments[name], precision, path, description["record"])
+    try:
+        _check_kinds(arguments)
+        localizer = Localizer(
+            **arguments, class_names=description["class_names"], record=description["record"]
+        )
+    except Exception as error:  # whatever a constructor says of arguments that make no sense
+        raise ValueError(f"{path!r} describes a model that cannot be built: {error}") from error
+    weights = os.path.join(os.path.dirname(path), WEIGHTS_FILE)
+    _assign(localizer.parts, read_weights_npz(weights), weights)
+    return localizer
+
+
+def _check_kinds(parts):
+    """Raise where a file names other classes than those that a localizer is made of."""
+    from gc_net.classifier import Classifier
+    from gc_net.detector import Detector
+
+    kinds = {"detector": Detector, "classifier": Classifier, "second_classifier": Classifier}
+    for name, kind in kinds.items():
+        part = parts.get(name)
+        if not isinstance(part, kind) and (part is not None or name != "second_classifier"):
+            raise ValueError(f"the {name} is a {type(part).__name__}, not a {kind.__name__}")
+
+
+def _assign(parts, arrays, source):
+    """Give each network its arrays; those of a second classifier are left where there is none."""
+    # A folder from before second classifiers had that name.
+    arrays = {key.replace("namer/", "second_classifier/", 1): arrays[key] for key in arrays}
+    known = (*parts, "second_classifier")
+    unknown = [key for key in arrays if key.split("/")[0] not in known]
+    if unknown:
+        raise ValueError(
+            f"The weights in {source} do not fit the model: found {unknown[0]} and "
+            f"{len(unknown) - 1} more that belong to none of {', '.join(parts)}."
+        )
+    # A model that gets a second classifier is written over, weights first. One that was stopped
+    # between the two files is still the model that its description says.
+    for name, part in parts.items():
+        assign_weights(part, arrays, prefix=name, source=source)
+
+
+def _serialized(model):
     import keras
 
-    # Importing registers the classes that a model file may name.
-    import gc_net.backbones.network
-    import gc_net.classifier
-    import gc_net.detector
-    import gc_net.generators.learned
-    import gc_net.generators.model
-    import gc_net.model
+    config = keras.saving.serialize_keras_object(model)
+    # Compiled state belongs to training; a folder holds what inference needs.
+    config.pop("compile_config", None)
+    return config
 
-    folder = os.path.expanduser(folder)
+
+def _write(folder, description, weights, class_names, record, dtype):
+    folder = os.path.expanduser(os.fspath(folder))
+    os.makedirs(folder, exist_ok=True)
+    save_weights_npz(os.path.join(folder, WEIGHTS_FILE), weights, dtype=dtype)
+    content = {
+        "gc_net": __version__,
+        **description,
+        "class_names": list(class_names),
+        "record": (record or Record()).to_dict(),
+    }
+    # Last, so that a folder with this file is complete.
+    with replaced_file(os.path.join(folder, MODEL_FILE), sync=True) as file:
+        json.dump(content, file, indent=1, ensure_ascii=False)
+
+
+def _read(folder) -> tuple[dict[str, Any], str]:
+    """Return the content of `model.json`, brought up to date, and its path."""
+    folder = os.path.expanduser(os.fspath(folder))
     path = os.path.join(folder, MODEL_FILE)
     try:
         with open(path, encoding="utf-8") as file:
-            record = json.load(file)
+            content = json.load(file)
     except FileNotFoundError:
         raise ValueError(
             f"No model in {folder!r}: it has no {MODEL_FILE}. Give the folder that training "
@@ -87,30 +198,75 @@ def load_model(folder, precision="float32"):
         ) from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path!r} is damaged: {error}") from None
-    if not isinstance(record, dict) or not {"model", "class_names", "info"} <= set(record):
-        raise ValueError(
-            f"{path!r} does not describe a model of this package. Expected a file of "
-            "`gc_net.saving.save_model`, with model, class_names and info."
-        )
-    if precision is not None:
-        _set_precision(record["model"], precision)
     try:
+        content = _up_to_date(content)
+        content["record"] = Record.from_dict(content["record"])
+        content["class_names"] = tuple(content["class_names"])
+        _check_is_dict(content["localizer" if "localizer" in content else "model"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{path!r} does not describe a model of this package ({error!r}). Expected a file of "
+            "`Localizer.save`."
+        ) from None
+    except ValueError as error:
+        raise ValueError(f"{path!r} describes a model that cannot be built: {error}") from error
+    return content, path
+
+
+def _check_is_dict(value):
+    if not isinstance(value, Mapping):
+        raise TypeError(f"expected a dict, found {type(value).__name__}")
+
+
+def _up_to_date(content):
+    """Return the content of a file as this version writes it."""
+    content = dict(content)
+    if "info" not in content:
+        return content
+    # Written before there were localizers, whose fields were spread over `model` and `info`.
+    info = content.pop("info")
+    record = {
+        "settings": info.get("config", {}),
+        "environment": info.get("environment", {}),
+    }
+    model = content["model"]
+    if model["class_name"] == "GCNet":
+        del content["model"]
+        config = dict(model["config"])
+        greek = {"area": "alpha", "object": "beta", "background": "gamma"}
+        record["loss_weights"] = {term: config[name] for term, name in greek.items()}
+        # Detectors did not know their shape either.
+        config["detector"]["config"].setdefault("shape", config["generator"]["config"]["shape"])
+        content["localizer"] = {
+            **{name: config[name] for name in ("detector", "generator", "classifier")},
+            "second_classifier": config.get("namer"),
+            "resize_size": info.get("resize_size"),
+            "second_look": config.get("look", 0.0),
+        }
+    return {**content, "record": record}
+
+
+def _built(config, precision, path, record):
+    """Return the network that a configuration describes."""
+    import keras
+
+    # Importing registers the classes that a model file may name.
+    import gc_net.classifier
+    import gc_net.detector
+    import gc_net.generators.learned
+    import gc_net.generators.model  # noqa: F401
+
+    try:
+        if precision is not None:
+            _set_precision(config, precision)
+        shape = record.settings.get("detector", {}).get("shape")
+        if config.get("class_name") == "Detector" and shape is not None:
+            # A detector from before it knew its shape.
+            config["config"].setdefault("shape", shape)
         # Safe mode builds what is registered and nothing else: no code comes with a model.
-        model = keras.saving.deserialize_keras_object(record["model"], safe_mode=True)
+        return keras.saving.deserialize_keras_object(config, safe_mode=True)
     except Exception as error:  # whatever a constructor says of arguments that make no sense
         raise ValueError(f"{path!r} describes a model that cannot be built: {error}") from error
-    if not isinstance(model, gc_net.model.GCNet | gc_net.backbones.network.Network):
-        raise ValueError(
-            f"{path!r} describes a {type(model).__name__}, not a model of this package."
-        )
-    path = os.path.join(folder, WEIGHTS_FILE)
-    arrays = read_weights_npz(path)
-    if getattr(model, "namer", None) is None:
-        # A model that gets a namer is written over, weights first. One that was stopped between
-        # the two files is still the model that its record describes.
-        arrays = {key: value for key, value in arrays.items() if not key.startswith("namer/")}
-    assign_weights(model, arrays, source=path)
-    return SavedModel(model, tuple(record["class_names"]), record["info"])
 
 
 def _set_precision(config, precision):

@@ -12,11 +12,12 @@ from gc_net.data.loading import Unreadable
 from gc_net.data.transforms import squash
 from gc_net.datasets.creatures import Creatures
 from gc_net.evaluation.evaluate import evaluate
-from gc_net.localizer import Localizer
 from gc_net.prediction.graph import localize
 from gc_net.prediction.prediction import Ellipse, OrientedBox, Prediction
+from gc_net.record import Record
 from gc_net.saving import save_model
 from gc_net.shapes import SHAPES
+from tests.models import localizer_of
 from tests.prediction.models import (
     CLASS_NAMES,
     IMAGE_SIZE,
@@ -30,19 +31,24 @@ from tests.prediction.models import (
 
 @pytest.fixture(scope="module")
 def varied():
-    return Localizer(varied_model(), CLASS_NAMES)
+    return localizer_of(varied_model(), CLASS_NAMES)
 
 
 @functools.cache
 def _localizer(shape):
-    return Localizer(tiny_model(shape), CLASS_NAMES)
+    return localizer_of(tiny_model(shape), CLASS_NAMES)
 
 
 def fixed(shape, coefficients):
     """Return a localizer that says `coefficients` of every image."""
     localizer = _localizer(shape)
-    always_say(localizer.model, coefficients=coefficients)
+    always_say(localizer, coefficients=coefficients)
     return localizer
+
+
+def whole_model(localizer):
+    """Return the networks as a `GCNet`, which sees squashed images."""
+    return gc_net.GCNet(localizer.detector, localizer.generator, localizer.classifier)
 
 
 def test_an_upright_rectangle_comes_out_in_pixels_of_a_wide_image():
@@ -56,13 +62,14 @@ def test_an_upright_rectangle_comes_out_in_pixels_of_a_wide_image():
 
 @pytest.mark.parametrize("shape", SHAPES.names)
 def test_the_networks_see_the_central_window_and_the_shape_is_put_back_where_it_was(shape):
-    localizer = Localizer(varied_model(shape), CLASS_NAMES, {"resize_size": 41})
+    model = varied_model(shape)
+    localizer = localizer_of(model, CLASS_NAMES, resize_size=41)
     assert localizer.resize_size == 41
     image = noise(120, 90, seed=4)
     (found,) = localizer.predict(image)
     # 32 of 41 pixels, from 4 on.
     window = squash(image, 41)[4:36, 4:36][None].astype("float32")
-    seen = localizer.model(window)
+    seen = model(window)
     cx, cy, width, height, *angle = np.asarray(seen["coefficients"])[0]
     expected = [(cx * 32 + 4) / 41, (cy * 32 + 4) / 41, width * 32 / 41, height * 32 / 41, *angle]
     np.testing.assert_allclose(found.coefficients, expected, atol=1e-5)
@@ -72,7 +79,7 @@ def test_the_networks_see_the_central_window_and_the_shape_is_put_back_where_it_
     best = np.asarray(seen["class_logits"])[0].argmax()
     assert found.class_id == best
     # What is inside and outside the shape is asked where the shape was placed.
-    inside = localizer.model.supervise(window)["object"][0]
+    inside = model.supervise(window)["object"][0]
     probability = np.exp(inside[best]) / np.exp(inside).sum()
     assert found.object_probability == pytest.approx(probability, abs=1e-4)
 
@@ -80,9 +87,9 @@ def test_the_networks_see_the_central_window_and_the_shape_is_put_back_where_it_
 def test_predictions_are_what_the_papers_protocol_measures(tmp_path):
     creatures = Creatures(num_train=3, num_test=4, image_size=40, num_classes=3)
     model = varied_model("rotated_rectangle")
-    measured = evaluate(model, creatures.class_names, creatures, methods=[], resize_size=37)
+    localizer = localizer_of(model, creatures.class_names, resize_size=37)
+    measured = evaluate(localizer, creatures, methods=[])
     boxes = measured.boxes_in_images(np.asarray(model.shape.boxes(measured.coefficients)))
-    localizer = Localizer(model, creatures.class_names, {"resize_size": 37})
     split = creatures.split("test")
     found = localizer.predict([split.read(index) for index in range(4)])
     np.testing.assert_allclose([each.box_xyxy for each in found], boxes, atol=1e-3)
@@ -211,7 +218,7 @@ def test_files_bytes_and_arrays_of_mixed_sizes_give_the_same(varied, tmp_path):
     assert predictions[1] == predictions[3]
     assert predictions[2].box_xyxy == pytest.approx(predictions[4].box_xyxy, abs=1e-3)
     for prediction, image in zip(predictions, [*images, images[1], images[2]], strict=True):
-        outputs = varied.model(squash(image, IMAGE_SIZE)[None].astype("float32"))
+        outputs = whole_model(varied)(squash(image, IMAGE_SIZE)[None].astype("float32"))
         assert prediction.coefficients == pytest.approx(
             np.asarray(outputs["coefficients"])[0], abs=1e-5
         )
@@ -225,7 +232,7 @@ def test_files_bytes_and_arrays_of_mixed_sizes_give_the_same(varied, tmp_path):
 
 def test_classes_are_listed_from_the_likeliest_on():
     localizer = _localizer("rotated_ellipse")
-    always_say(localizer.model, class_logits=[0.0, 2.0, 1.0])
+    always_say(localizer, class_logits=[0.0, 2.0, 1.0])
     (prediction,) = localizer.predict(noise(8, 8), top_k=2)
     weights = np.exp([2.0, 1.0]) / np.exp([0.0, 2.0, 1.0]).sum()
     assert [score.id for score in prediction.classes] == [1, 2]
@@ -265,8 +272,9 @@ def test_what_is_no_image_at_all_is_refused_by_its_index(varied):
 
 def test_confidence_is_the_object_probability_times_the_backgrounds_relative_entropy(varied):
     images = np.stack([noise(32, 32, seed) for seed in range(6)])
-    outputs = varied.model.supervise(images.astype("float32"))
-    whole = np.asarray(varied.model(images.astype("float32"))["class_logits"])
+    model = whole_model(varied)
+    outputs = model.supervise(images.astype("float32"))
+    whole = np.asarray(model(images.astype("float32"))["class_logits"])
 
     def softmax(logits):
         exponentials = np.exp(np.asarray(logits, "float64"))
@@ -281,7 +289,7 @@ def test_confidence_is_the_object_probability_times_the_backgrounds_relative_ent
     assert [prediction.confidence for prediction in predictions] == pytest.approx(
         expected, abs=1e-4
     )
-    found = localize(varied.model, images)["confidence"]
+    found = localize(varied, images)["confidence"]
     assert np.allclose(found, expected, atol=1e-4)
 
 
@@ -306,12 +314,14 @@ def test_a_prediction_survives_json(shape):
 
 
 def test_a_saved_model_is_loaded_from_its_folder_or_its_run(tmp_path):
-    model = varied_model()
-    save_model(tmp_path / "run" / "model", model, CLASS_NAMES, {"data": "none"})
-    expected = Localizer(model, CLASS_NAMES).predict(noise(30, 20))
+    record = Record(settings={"data": {"dataset": "none"}}, loss_weights={"area": 2.0})
+    saved = localizer_of(varied_model(), CLASS_NAMES, resize_size=40, record=record)
+    saved.save(tmp_path / "run" / "model")
+    expected = saved.predict(noise(30, 20))
     for folder in (tmp_path / "run", tmp_path / "run" / "model"):
         localizer = gc_net.load(folder)
-        assert localizer.info == {"data": "none"}
+        assert localizer.record == record and localizer.record.dataset == {"dataset": "none"}
+        assert localizer.resize_size == 40
         (prediction,) = localizer.predict(noise(30, 20))
         assert prediction.box_xyxy == pytest.approx(expected[0].box_xyxy, abs=1e-3)
     with pytest.raises(ValueError, match="No model in"):
@@ -320,7 +330,7 @@ def test_a_saved_model_is_loaded_from_its_folder_or_its_run(tmp_path):
 
 def test_a_classifier_alone_is_refused(tmp_path):
     save_model(tmp_path, tiny_model().classifier, CLASS_NAMES)
-    with pytest.raises(ValueError, match="localizes nothing"):
+    with pytest.raises(ValueError, match="is a Classifier, which localizes nothing"):
         gc_net.load(tmp_path)
 
 

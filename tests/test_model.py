@@ -1,5 +1,3 @@
-import json
-
 import keras
 import numpy as np
 import pytest
@@ -11,8 +9,8 @@ from gc_net.generators.model import ModelGenerator
 from gc_net.losses import LOSS_TERMS
 from gc_net.losses.terms import BackgroundLoss, LossTerm, ObjectLoss
 from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, Adam
-from gc_net.saving import load_model, save_model
 from gc_net.training.devices import make_strategy
+from tests.models import localizer_of
 
 SIZE, CLASSES, BATCH = 32, 4, 8
 
@@ -244,32 +242,6 @@ def test_keras_file_round_trips_everything(shape, generator, head, tmp_path):
             np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-@every_generator
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 0.0), ("float16", 5e-3)])
-def test_saved_folder_gives_the_same_predictions(generator, dtype, tolerance, tmp_path):
-    model = build(generator=generator)
-    images, _ = data()
-    save_model(tmp_path, model, ["a", "b,", 'c"', "ü"], {"seed": 1}, dtype=dtype)
-    saved = load_model(tmp_path)
-    assert saved.class_names == ("a", "b,", 'c"', "ü") and saved.info == {"seed": 1}
-    for name, value in model.predict(images, verbose=0).items():
-        np.testing.assert_allclose(
-            saved.model.predict(images, verbose=0)[name], value, atol=tolerance
-        )
-
-
-def test_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path):
-    with pytest.raises(ValueError, match=r"has no model\.json"):
-        load_model(tmp_path)
-    (tmp_path / "model.json").write_text("{")
-    with pytest.raises(ValueError, match="is damaged"):
-        load_model(tmp_path)
-    for content in ("{}", "[]"):
-        (tmp_path / "model.json").write_text(content)
-        with pytest.raises(ValueError, match="does not describe a model"):
-            load_model(tmp_path)
-
-
 def test_one_step_on_two_replicas_equals_one_on_one():
     images, labels = data()
 
@@ -307,18 +279,18 @@ def test_mixed_bfloat16_trains_keeps_coefficients_in_float32_and_is_saved(tmp_pa
         images, labels = data()
         history = model.fit(images, labels, batch_size=4, epochs=1, verbose=0).history
         outputs = model.supervise(images)
-        save_model(tmp_path, model, ["a", "b", "c", "d"])
+        localizer_of(model, ["a", "b", "c", "d"]).save(tmp_path)
     finally:
         keras.mixed_precision.set_dtype_policy(policy)
     assert np.isfinite(history["loss"]).all()
     assert model.detector.trunk.get_layer("conv1").compute_dtype == "bfloat16"
     assert {outputs[name].dtype for name in outputs} == {tf.float32}
     for precision, expected in ((None, "bfloat16"), ("float32", "float32")):
-        restored = load_model(tmp_path, precision).model
+        restored = gc_net.Localizer.load(tmp_path, precision)
         for network in (restored.detector, restored.classifier):
             assert network.trunk.get_layer("conv1").compute_dtype == expected
     # What is loaded to be used, and not trained on, computes in full precision.
-    assert load_model(tmp_path).model.detector.precision == "float32"
+    assert gc_net.load(tmp_path).detector.precision == "float32"
     assert keras.mixed_precision.dtype_policy().name == "float32"
 
 
@@ -333,23 +305,3 @@ def test_parts_that_do_not_fit_are_refused():
         gc_net.GCNet(detector, ModelGenerator("rectangle", 2 * SIZE), classifier)
     with pytest.raises(ValueError, match="frozen_mode"):
         gc_net.GCNet(detector, ModelGenerator("rectangle", SIZE), classifier, frozen_mode="eval")
-
-
-def test_the_second_look_is_saved_and_a_model_from_before_it_has_none(tmp_path):
-    model = build(look=1.3)
-    save_model(tmp_path, model, ["a"] * CLASSES)
-    assert load_model(tmp_path).model.look == 1.3
-    path = tmp_path / "model.json"
-    record = json.loads(path.read_text())
-    del record["model"]["config"]["look"]
-    path.write_text(json.dumps(record))
-    assert load_model(tmp_path).model.look == 0.0
-    record["model"]["config"]["look"] = -1.0
-    path.write_text(json.dumps(record))
-    with pytest.raises(ValueError, match="cannot be built: `look` must be 0, for no second look"):
-        load_model(tmp_path)
-
-
-def test_a_negative_second_look_is_refused():
-    with pytest.raises(ValueError, match=r"Received: look=-0\.5"):
-        build(look=-0.5)

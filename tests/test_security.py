@@ -11,10 +11,11 @@ import keras
 import numpy as np
 import pytest
 
-from gc_net.saving import load_model, save_model
+from gc_net.saving import load_localizer
 from gc_net.training.checkpoint import Checkpoints
 from gc_net.weights import read_weights_npz
 from tests.faults.test_mutated_annotations import mutate_json
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, varied_model
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -55,17 +56,17 @@ def test_no_source_file_can_run_what_it_reads(path):
 @pytest.fixture(scope="module")
 def whole_model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    save_model(folder, varied_model(), CLASS_NAMES)
+    localizer_of(varied_model(), CLASS_NAMES).save(folder)
     return folder
 
 
 @pytest.fixture
 def model(whole_model, tmp_path):
-    """Function of a changed `model` entry to the folder of a model that has it."""
+    """Function of a changed `detector` entry to the folder of a model that has it."""
 
     def changed(entry):
         record = json.loads((whole_model / "model.json").read_text("utf-8"))
-        record["model"] = entry
+        record["localizer"]["detector"] = entry
         (tmp_path / "model.json").write_text(json.dumps(record))
         (tmp_path / "weights.npz").write_bytes((whole_model / "weights.npz").read_bytes())
         return tmp_path
@@ -128,7 +129,7 @@ def hostile(marker):
 def test_a_model_file_that_brings_code_is_refused_and_runs_nothing(model, tmp_path, kind):
     marker = tmp_path / "marker"
     with pytest.raises(ValueError, match=r"model\.json"):
-        load_model(model(hostile(marker)[kind]))
+        load_localizer(model(hostile(marker)[kind]))
     assert not marker.exists()
 
 
@@ -140,7 +141,7 @@ def test_a_model_file_that_was_damaged_is_a_value_error_and_nothing_else(whole_m
     for _ in range(25):
         (tmp_path / "model.json").write_bytes(mutate_json(text, rng))
         try:
-            load_model(tmp_path)
+            load_localizer(tmp_path)
         except ValueError:
             refused += 1
     assert refused > 5

@@ -2,7 +2,7 @@ r"""Explain why a detector draws what it draws, before you change its settings.
 
   gc-net diagnose --model=runs/mine/model
   gc-net diagnose --model=runs/birds/model --landscape
-  gc-net diagnose --model=runs/birds/model --look --classifiers=runs/birds --limit=1000
+  gc-net diagnose --model=runs/birds/model --second_looks --classifiers=runs/birds --limit=1000
 
 The first measures agreement: whether the detector places the same shape when an image is cropped
 elsewhere or mirrored. It needs no boxes, so it may choose between settings, but it favours large
@@ -13,7 +13,7 @@ image. It reads the boxes of a few images, so it is for understanding and must c
 
 The third tries several second looks: how well a close-up of the shape is classified, alone and
 together with the whole image. It needs labels and no boxes, so it may choose one, as long as there
-is no namer, which is trained for the one that was chosen.
+is no second classifier, which is trained for the one that was chosen.
 """
 
 from absl import app, flags
@@ -26,26 +26,28 @@ path_flags.define("model", None, "Folder of the model, e.g. runs/mine/model.", r
 data_flags.define(split="train")
 flags.adopt_module_key_flags(data_flags)
 flags.DEFINE_bool("landscape", False, "Also show the losses at masks of known boxes; reads boxes.")
-flags.DEFINE_bool("look", False, "Show how well several second looks do, and nothing else.")
+flags.DEFINE_bool("second_looks", False, "Show how well several second looks do, and nothing else.")
 path_flags.define(
     "classifiers",
     None,
-    "With --look, a run trained with --classifier_num_folds: each training image is judged by the "
-    "classifier that was not fitted on it.",
+    "With --second_looks, a run trained with --classifier_num_folds: each training image is judged "
+    "by the classifier that was not fitted on it.",
 )
 flags.DEFINE_integer("limit", 256, "Most images to look at.", lower_bound=1)
 
 
 @program.tool(argument="model")
 def main(_):
-    if FLAGS.classifiers is not None and not FLAGS.look:
-        raise app.UsageError("--classifiers is for --look.")
-    if FLAGS.landscape and FLAGS.look:
-        raise app.UsageError("Give --landscape or --look: one reads boxes, the other must not.")
+    if FLAGS.classifiers is not None and not FLAGS.second_looks:
+        raise app.UsageError("--classifiers is for --second_looks.")
+    if FLAGS.landscape and FLAGS.second_looks:
+        raise app.UsageError(
+            "Give --landscape or --second_looks: one reads boxes, the other must not."
+        )
     from gc_net.evaluation.second_look import diagnose_looks
     from gc_net.experiments.diagnose import diagnose
 
-    if FLAGS.look:
+    if FLAGS.second_looks:
         tell, option = diagnose_looks, {"classifiers": FLAGS.classifiers}
     else:
         tell, option = diagnose, {"with_landscape": FLAGS.landscape}

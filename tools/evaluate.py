@@ -12,7 +12,7 @@ from absl import flags
 from gc_net.evaluation.protocols import PROTOCOLS
 from gc_net.methods import DEFAULT, METHODS
 
-from . import data_flags, look_flag, path_flags, program
+from . import data_flags, path_flags, program, second_look_flag
 
 FLAGS = flags.FLAGS
 
@@ -37,8 +37,8 @@ flags.DEFINE_integer("limit", None, "Only so many images, spread over the split.
 flags.DEFINE_integer(
     "resize_size", None, "Side to squash images to before the crop; as in training if not set."
 )
-look_flag.define()
-flags.adopt_module_key_flags(look_flag)
+second_look_flag.define()
+flags.adopt_module_key_flags(second_look_flag)
 path_flags.define("cache_dir", None, "Folder to keep decoded images in.")
 flags.DEFINE_bool("score_maps", False, "Also write score maps for clovaai/wsolevaluation.")
 flags.DEFINE_bool("report", True, "Write report.html.")
@@ -62,7 +62,7 @@ def main(_):
         limit=FLAGS.limit,
         resize_size=FLAGS.resize_size,
         cache=FLAGS.cache_dir,
-        look=FLAGS.look,
+        second_look=FLAGS.second_look,
         score_maps=FLAGS.score_maps,
         report=FLAGS.report,
         replace=FLAGS.output is not None,

@@ -14,7 +14,7 @@ from absl import app, flags
 
 from gc_net.export import EXPORTS
 
-from . import look_flag, path_flags, program
+from . import path_flags, program, second_look_flag
 
 FLAGS = flags.FLAGS
 path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
@@ -29,8 +29,8 @@ flags.DEFINE_integer(
     "export_version", None, "Number of the version; the next one if not set.", lower_bound=1
 )
 flags.DEFINE_string("license", None, "Licence of the weights, for the model card.")
-look_flag.define()
-flags.adopt_module_key_flags(look_flag)
+second_look_flag.define()
+flags.adopt_module_key_flags(second_look_flag)
 flags.DEFINE_integer(
     "top_k", 5, "Number of classes a SavedModel returns; 0 for all.", lower_bound=0
 )
@@ -61,7 +61,7 @@ def main(_):
             FLAGS.output,
             version=FLAGS.export_version,
             license_text=FLAGS.license,
-            look=FLAGS.look,
+            second_look=FLAGS.second_look,
             **options,
         )
     except RuntimeError as error:  # from `gc_net.export.parity`

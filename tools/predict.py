@@ -14,7 +14,7 @@ from absl import app, flags
 
 from gc_net.prediction.formats import FORMATS
 
-from . import look_flag, path_flags, program
+from . import path_flags, program, second_look_flag
 
 FLAGS = flags.FLAGS
 path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
@@ -30,8 +30,8 @@ flags.DEFINE_float(
     lower_bound=0,
     upper_bound=1,
 )
-look_flag.define()
-flags.adopt_module_key_flags(look_flag)
+second_look_flag.define()
+flags.adopt_module_key_flags(second_look_flag)
 flags.DEFINE_string("previews", "0", "How many images to draw the result on: a number, or all.")
 flags.DEFINE_string(
     "url_prefix",
@@ -64,7 +64,7 @@ def main(_):
             min_confidence=FLAGS.min_confidence,
             previews=None if FLAGS.previews == "all" else int(FLAGS.previews),
             format_options=options,
-            look=FLAGS.look,
+            second_look=FLAGS.second_look,
         )
     print(summary.text())
     return _SOME_UNREADABLE if summary.unreadable else 0

@@ -24,30 +24,30 @@ KEPT_BYTES = 256 * 2**20
 _WHOLE = transforms.Window(0, 0)
 
 
-def check_look(look):
-    """Return `look` as a float; raise where it cannot be the multiple of a box's longer side."""
-    if not 0.0 <= look < math.inf:
+def check_second_look(second_look: float) -> float:
+    """Return the multiple of a box's longer side as a float; raise where it cannot be one."""
+    if not 0.0 <= second_look < math.inf:
         raise ValueError(
-            "`look` must be 0, for no second look, or the side of its region as a multiple of the "
-            f"longer side of the shape's box, e.g. 1.3. Received: look={look}"
+            "`second_look` must be 0, for no second look, or the side of its region as a multiple "
+            f"of the longer side of the shape's box, e.g. 1.3. Received: second_look={second_look}"
         )
-    return float(look)
+    return float(second_look)
 
 
-def regions(boxes_rel_xyxy, look, namespace=np):
+def regions(boxes_rel_xyxy, multiple, namespace=np):
     """Return the regions of the second look, relative xyxy like the boxes.
 
-    A region is a square around a box's centre, its side `look` times the box's longer one, and at
-    most the whole image. Where it would reach beyond the image, it is moved back, not cut.
+    A region is a square around a box's centre, its side `multiple` times the box's longer one, and
+    at most the whole image. Where it would reach beyond the image, it is moved back, not cut.
 
     Args:
         boxes_rel_xyxy: [..., 4], upright boxes of the shapes.
-        look: Side of the region as a multiple of the box's longer side.
+        multiple: Side of the region as a multiple of the box's longer side.
         namespace: `numpy`, or `keras.ops` within a graph: the arithmetic is one.
     """
     left, top, right, bottom = (boxes_rel_xyxy[..., edge] for edge in range(4))
     longer = namespace.maximum(right - left, bottom - top)
-    half = namespace.minimum(look * longer, 1.0) / 2
+    half = namespace.minimum(multiple * longer, 1.0) / 2
     x = namespace.minimum(namespace.maximum((left + right) / 2, half), 1 - half)
     y = namespace.minimum(namespace.maximum((top + bottom) / 2, half), 1 - half)
     return namespace.stack([x - half, y - half, x + half, y + half], axis=-1)
@@ -103,7 +103,7 @@ class CloseUps:
     Args:
         split: The `Split`.
         image_size: Side S that regions are squashed to.
-        looks: K multiples of the longer sides of the shapes' boxes, see `regions`.
+        multiples: K multiples of the longer sides of the shapes' boxes, see `regions`.
         unreadable: `Unreadable` that collects images that could not be read a second time. If None,
             each is logged when it is found.
 
@@ -112,18 +112,18 @@ class CloseUps:
             decoded until their close-ups are made, so that hardly a file is decoded twice.
 
     Example:
-        close_ups = CloseUps(split, 160, looks=[1.3])
+        close_ups = CloseUps(split, 160, [1.3])
         for batch in evaluation_batches(close_ups.split, image_size=160, batch_size=32):
             images, readable = close_ups.load(batch["index"].numpy(), boxes_rel_xyxy)
     """
 
-    def __init__(self, split, image_size, looks, *, unreadable=None):
+    def __init__(self, split, image_size, multiples, *, unreadable=None):
         self.image_size = image_size
-        self.looks = [check_look(look) for look in looks]
+        self.multiples = [check_second_look(multiple) for multiple in multiples]
         self._originals = _Originals(split.read)
         self.split = dataclasses.replace(split, read=self._originals)
         self._regions = {}
-        count = len(self.looks)
+        count = len(self.multiples)
         # What is loaded are close-ups: number k of image i has the index i·K + k.
         loaded = dataclasses.replace(
             split,
@@ -148,8 +148,10 @@ class CloseUps:
         """
         indices = np.asarray(indices, np.int64)
         boxes_rel_xyxy = np.asarray(boxes_rel_xyxy, np.float32)
-        squares = np.stack([regions(boxes_rel_xyxy, look) for look in self.looks], axis=1)
-        count, size = len(self.looks), self.image_size
+        squares = np.stack(
+            [regions(boxes_rel_xyxy, multiple) for multiple in self.multiples], axis=1
+        )
+        count, size = len(self.multiples), self.image_size
         numbers = (indices[:, None] * count + np.arange(count)).reshape(-1)  # [B·K]
         self._regions = dict(zip(numbers.tolist(), squares.reshape(-1, 4), strict=True))
         images, _, found = self._loader.load(numbers, lambda number: [_WHOLE])
@@ -161,7 +163,7 @@ class CloseUps:
         return images.reshape(-1, count, size, size, 3), readable
 
     def _read(self, number):
-        index = number // len(self.looks)
+        index = number // len(self.multiples)
         return self._originals.crop(index, self._regions[number], self.image_size)
 
 

@@ -2,10 +2,12 @@
 
 import json
 import os
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from gc_net.data.splits import DataError
+from gc_net.data.splits import DataError, Dataset, Split, Truth
 from gc_net.evaluation.files import METRICS_FILE
 
 GIVE_BOXES = (
@@ -14,10 +16,18 @@ GIVE_BOXES = (
 )
 
 # Evaluations that differ in these are of different things; `settings` has the last ones.
-_MEASURED = ("protocol", "dataset", "split", "ten_crop", "limit", "images", "look", "resize_size")
+_MEASURED = ("protocol", "dataset", "split", "ten_crop", "limit", "images", "second_look")
+_MEASURED += ("resize_size",)
+# What settings were called in evaluations of earlier versions.
+_RENAMED = {"look": "second_look", "namer_size": "second_classifier_size"}
 
 
-def check_alike(output_dir, known):
+def renamed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `settings` of an evaluation under the names that they have now."""
+    return {_RENAMED.get(name, name): value for name, value in settings.items()}
+
+
+def check_alike(output_dir: str | os.PathLike, known: Mapping[str, Any]) -> None:
     """Raise where a folder holds an evaluation that was measured otherwise.
 
     Args:
@@ -29,7 +39,9 @@ def check_alike(output_dir, known):
             there = json.load(file)
     except (FileNotFoundError, ValueError):
         return  # none, or one that says nothing
-    there, known = ({**metrics, **metrics.get("settings", {})} for metrics in (there, known))
+    there, known = (
+        {**metrics, **renamed_settings(metrics.get("settings", {}))} for metrics in (there, known)
+    )
     if there.get("num_unreadable"):
         there.pop("images", None)  # those that could be read, which is not known before
     different = [
@@ -44,24 +56,9 @@ def check_alike(output_dir, known):
         )
 
 
-def check_model(model, class_names, dataset, split):
-    """Raise where a model and the `Split` of a dataset do not belong together."""
-    if not hasattr(model, "detector"):
-        raise ValueError(
-            f"The model is a {type(model).__name__}, which localizes nothing. Expected a GCNet: "
-            "give the folder that the detector's training wrote."
-        )
-    num_classes = model.classifier.num_classes
-    if not class_names:
-        raise ValueError(
-            "The model has no list of classes. Save it again with `class_names`, in the order of "
-            "the labels it was trained with."
-        )
-    if len(class_names) != num_classes:
-        raise ValueError(
-            f"The model tells {num_classes} classes apart, but its list names {len(class_names)}. "
-            "Its model.json is damaged or was changed."
-        )
+def check_classes(class_names: Sequence[str], dataset: Dataset, split: Split) -> None:
+    """Raise where a model's classes and the `Split` of a dataset do not belong together."""
+    num_classes = len(class_names)
     if len(split.class_names) != num_classes:
         raise ValueError(
             f"The model tells {num_classes} classes apart, the dataset {dataset.name!r} has "
@@ -78,7 +75,7 @@ def check_model(model, class_names, dataset, split):
         raise DataError(f"The {split.name!r} split of the dataset {dataset.name!r} is empty.")
 
 
-def check_truth(truth, dataset, split):
+def check_truth(truth: Truth | None, dataset: Dataset, split: Split) -> None:
     """Raise where there is nothing to compare predictions with."""
     if truth is None or not len(truth.boxes):
         raise DataError(
@@ -87,7 +84,7 @@ def check_truth(truth, dataset, split):
         )
 
 
-def spread(num_images, limit):
+def spread(num_images: int, limit: int | None) -> np.ndarray:
     """Return the indices of at most `limit` images, evenly spread: splits are sorted by class."""
     if limit is None or limit >= num_images:
         return np.arange(num_images)

@@ -2,27 +2,29 @@
 
 import functools
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from gc_net.data import transforms
 from gc_net.data.cache import ImageCache
-from gc_net.data.crops import check_look
 from gc_net.data.loading import Unreadable
-from gc_net.data.splits import DataError, Truth
+from gc_net.data.splits import DataError, Dataset, Truth
 from gc_net.evaluation import (
     intervals,
     measure,
     method_results,
     protocols,
-    second_look,
     tables,
     wsoleval,
 )
-from gc_net.evaluation.checks import check_alike, check_model, check_truth, spread
+from gc_net.evaluation.checks import check_alike, check_classes, check_truth, spread
 from gc_net.evaluation.files import evaluation_folder, predictions, write_json
 from gc_net.evaluation.results import Evaluation, read_history
+from gc_net.evaluation.second_look import second_classifier_size
+from gc_net.localizer import Localizer
 from gc_net.methods.base import hits_by_level
+from gc_net.record import Record
 from gc_net.report.images import image_reader, mask_renderer, mean_color
 from gc_net.report.report import remove_report, write_report
 from gc_net.stages.config import DataConfig
@@ -31,33 +33,31 @@ from gc_net.training.data import open_dataset
 
 
 def run_evaluation(
-    model_dir,
-    dataset,
-    output_dir,
+    model_dir: str | os.PathLike,
+    dataset: Dataset | Callable[[Record], Dataset],
+    output_dir: str | os.PathLike,
     *,
-    resize_size=None,
-    score_maps=False,
-    report=True,
-    replace=True,
-    **options,
-):
+    score_maps: bool = False,
+    report: bool = True,
+    replace: bool = True,
+    **options: Any,
+) -> dict[str, Any]:
     """Evaluate a saved model and write `metrics.json`, `predictions.json` and `report.html`.
 
     Without boxes, only the classification errors are known; the report shows what was drawn.
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
-        dataset: A `Dataset`, or a function of the model's `info` to one, such as
+        dataset: A `Dataset`, or a function of the model's `Record` to one, such as
             `recorded_dataset`.
         output_dir: Folder to write to.
-        resize_size: As for `evaluate`; the one the model was trained with if None.
         score_maps: Whether to write the masks as score maps, and the dataset's lists, in the
             format of clovaai/wsolevaluation to `<output_dir>/wsoleval`.
         report: Whether to write `report.html`.
         replace: Whether an evaluation there that was measured otherwise, say by another protocol,
             is replaced; if not, it is an error. One that was measured alike always is.
         options: See `evaluate`: `protocol`, `split`, `methods`, `batch_size`, `ten_crop`,
-            `limit`, `cache`, `look`.
+            `limit`, `resize_size`, `cache`, `second_look`.
 
     Returns:
         Dict, the content of `metrics.json`.
@@ -65,25 +65,19 @@ def run_evaluation(
     Example:
         run_evaluation("runs/mine/model", recorded_dataset, "runs/mine/evaluation")
     """
-    from gc_net.saving import load_model
-
     protocol = protocols.get(options.get("protocol", "paper"))
     if score_maps:
         wsoleval.check_frame(protocol)
-    saved = load_model(model_dir)
+    localizer = Localizer.load(model_dir)
     if callable(dataset):
-        dataset = dataset(saved.info)
+        dataset = dataset(localizer.record)
     if score_maps:
         split = options.get("split", "test")
         check_truth(dataset.truth(split), dataset, dataset.split(split))
-    if protocol.frame == "crop":
-        resize_size = resize_size or saved.info.get("resize_size")
     evaluation = evaluate(
-        saved.model,
-        saved.class_names,
+        localizer,
         dataset,
         model_dir=os.fspath(model_dir),
-        resize_size=resize_size,
         check=None if replace else functools.partial(check_alike, output_dir),
         **options,
     )
@@ -101,7 +95,7 @@ def run_evaluation(
     return evaluation.metrics
 
 
-def evaluate_run(model_dir, dataset, cache=None):
+def evaluate_run(model_dir: str | os.PathLike, dataset: Dataset, cache: str | None = None) -> None:
     """Evaluate a finished run on its dataset's test images; without boxes, the classes alone.
 
     Args:
@@ -127,17 +121,23 @@ def evaluate_run(model_dir, dataset, cache=None):
     print(f"\nThe model is in {model_dir}, what was measured in {output_dir}/report.html.")
 
 
-def recorded_dataset(info, dataset=None, data_dir=None, dataset_options=None, boxes=None):
+def recorded_dataset(
+    record: Record,
+    dataset: str | None = None,
+    data_dir: str | None = None,
+    dataset_options: str | None = None,
+    boxes: str | None = None,
+) -> Dataset:
     """Open the dataset a model was trained on, or another one.
 
     Args:
-        info: What was saved with the model.
+        record: Of the model's training.
         dataset: Name of a dataset. If it is None or the recorded one, what is not given here is
             taken from the record.
         data_dir, dataset_options: As in `gc_net.stages.config.DataConfig`.
         boxes: Box file of a folder, instead of one among the options.
     """
-    recorded = info.get("config", {}).get("data", {})
+    recorded = record.dataset
     if dataset is None and "dataset" not in recorded:
         raise ValueError(
             "The model does not say which dataset it was trained on. Name one (--dataset)."
@@ -156,23 +156,22 @@ def recorded_dataset(info, dataset=None, data_dir=None, dataset_options=None, bo
 
 
 def evaluate(
-    model,
-    class_names,
-    dataset,
+    localizer: Localizer,
+    dataset: Dataset,
     *,
-    model_dir="",
-    protocol="paper",
-    split="test",
-    methods=None,
-    batch_size=32,
-    ten_crop=False,
-    limit=None,
-    resize_size=None,
-    cache=None,
-    look=None,
-    check=None,
-):
-    """Evaluate a model on a split in one pass.
+    model_dir: str = "",
+    protocol: str | protocols.Protocol = "paper",
+    split: str = "test",
+    methods: Sequence[str] | None = None,
+    batch_size: int = 32,
+    ten_crop: bool = False,
+    limit: int | None = None,
+    resize_size: int | None = None,
+    cache: str | None = None,
+    second_look: float | None = None,
+    check: Callable[[Mapping[str, Any]], None] | None = None,
+) -> Evaluation:
+    """Evaluate a localizer on a split in one pass.
 
     Where the split has no boxes, only the classification errors are measured, and no other method.
 
@@ -181,8 +180,7 @@ def evaluate(
     original image. Boxes are as without, and other methods keep the classes of the frame.
 
     Args:
-        model: A `GCNet`.
-        class_names: The names the model was trained with, in label order.
+        localizer: A `Localizer`.
         dataset: A `Dataset`.
         model_dir: Folder the model came from, to name it and to find the logs of its training.
         protocol: `"paper"`, `"full"` or `"wsoleval"`, see `gc_net.evaluation.protocols`.
@@ -194,11 +192,10 @@ def evaluate(
             paper. LocErr takes the class from the central one whether or not, or from its mean with
             the close-up where there is a second look.
         limit: Evaluate only this many images, spread evenly over the split.
-        resize_size: Side to squash to before cropping; 256 for 224, and in proportion, if None.
-            Protocols that show whole images take none.
+        resize_size: Side to squash to before cropping; the localizer's own if None. Protocols that
+            show whole images take none.
         cache: Folder for decoded images, or None.
-        look: Side of the region of the second look as a multiple of the longer side of the shape's
-            box, 0 for none; as the model says if None.
+        second_look: As for `Localizer`; its own if None.
         check: Function that is given what is known of the metrics before the pass, and may raise.
 
     Returns:
@@ -206,12 +203,10 @@ def evaluate(
     """
     protocol = protocols.get(protocol)
     data = dataset.split(split)
-    check_model(model, class_names, dataset, data)
-    look = model.look if look is None else check_look(look)
+    check_classes(localizer.class_names, dataset, data)
     truth = dataset.truth(split) or _no_boxes(len(data))
     if not len(truth.boxes):
         methods = ()
-    image_size = model.detector.image_size
     if protocol.frame == "full":
         if ten_crop:
             raise ValueError(f"The protocol {protocol.name!r} has no crops: leave out ten_crop.")
@@ -219,10 +214,12 @@ def evaluate(
             raise ValueError(
                 f"The protocol {protocol.name!r} shows whole images: leave out resize_size."
             )
-        resize_size = image_size
-    else:
-        resize_size = resize_size or transforms.default_resize_size(image_size)
-    options = {"image_size": image_size, "resize_size": resize_size, "batch_size": batch_size}
+        resize_size = localizer.image_size
+    localizer = localizer.replace(
+        resize_size=resize_size or localizer.resize_size,
+        second_look=localizer.second_look if second_look is None else second_look,
+    )
+    image_size, resize_size = localizer.image_size, localizer.resize_size
     indices = spread(len(data), limit)
     known = {
         "protocol": protocol.name,
@@ -231,25 +228,24 @@ def evaluate(
         "split": split,
         "ten_crop": ten_crop,
         "limit": limit,
-        "settings": _settings(model, options, look),
+        "settings": _settings(localizer),
     }
     if check:
         check({**known, "images": data.fingerprint(indices)})
-    methods = method_results.prepared(methods, model.classifier, dataset, protocol, cache, options)
+    methods = method_results.prepared(methods, localizer, dataset, cache, batch_size)
     unreadable = Unreadable()
     images = None if cache is None else ImageCache(cache, data, resize_size)
     found = measure.collect(
-        model,
+        localizer,
         methods,
         data,
         truth,
         protocol,
-        indices=indices,
         ten_crop=ten_crop,
-        look=look,
+        indices=indices,
+        batch_size=batch_size,
         unreadable=unreadable,
         cache=images,
-        **options,
     )
     if len(truth.boxes) and not found["num_truth_boxes"].any():
         raise DataError(
@@ -265,8 +261,8 @@ def evaluate(
         frame=protocol.frame,
         image_size=image_size,
         resize_size=resize_size,
-        class_names=tuple(class_names),
-        shape=model.shape,
+        class_names=localizer.class_names,
+        shape=localizer.shape,
         files=tuple(data.file(index) for index in found["index"]),
         located=protocol.hits(found["iou"]),
         mask_iou=found.get("mask_iou"),
@@ -287,9 +283,9 @@ def evaluate(
         },
         methods=results,
         history=read_history(model_dir) if model_dir else {},
-        mean_color=mean_color(model.classifier),
+        mean_color=mean_color(localizer.classifier),
         read_image=image_reader(data, found["index"], resize_size, image_size, images),
-        render_masks=mask_renderer(model, found["coefficients"]),
+        render_masks=mask_renderer(localizer, found["coefficients"]),
         **{name: found[name] for name in _FOUND},
     )
 
@@ -342,18 +338,19 @@ def _own_metrics(protocol, found):
     return measured
 
 
-def _settings(model, options, look):
+def _settings(localizer):
     """Return what tells one run from another, for tables that compare several."""
+    detector = localizer.detector
     return {
-        "backbone": model.detector.backbone.name,
-        "head": model.detector.head_name,
-        "shape": model.shape.name,
-        "rotates": model.shape.rotates,
-        "generator": model.generator.kind,
-        "parametrization": model.detector.parametrization.name,
-        "loss_weights": model.loss_weights,
-        "image_size": options["image_size"],
-        "resize_size": options["resize_size"],
-        "look": look,
-        "namer_size": second_look.namer_size(model, look),
+        "backbone": detector.backbone.name,
+        "head": detector.head_name,
+        "shape": localizer.shape.name,
+        "rotates": localizer.shape.rotates,
+        "generator": localizer.generator.kind,
+        "parametrization": detector.parametrization.name,
+        "loss_weights": dict(localizer.record.loss_weights),
+        "image_size": localizer.image_size,
+        "resize_size": localizer.resize_size,
+        "second_look": localizer.second_look,
+        "second_classifier_size": second_classifier_size(localizer),
     }

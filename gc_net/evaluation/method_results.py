@@ -15,16 +15,16 @@ _log = logging.getLogger("gc_net")
 _FIT_IMAGES = 1000
 
 
-def prepared(names, classifier, dataset, protocol, cache, options):
+def prepared(names, localizer, dataset, cache, batch_size):
     """Return methods that are ready to be used.
 
     Args:
         names: Names of methods; None for the default ones, of which those that the classifier
             does not allow are left out with a warning.
-        classifier: The model's `Classifier`.
+        localizer: The `Localizer`, whose classifier they look at.
         dataset: The `Dataset`, of which only training images are looked at.
         cache: Folder for decoded images, or None.
-        options: For `readable_batches`.
+        batch_size: Images a batch.
     """
 
     def training_batches():
@@ -35,9 +35,10 @@ def prepared(names, classifier, dataset, protocol, cache, options):
             indices=indices,
             label="Fitting a method",
             nothing="None of the training images that it is fitted on could be read. ",
-            frame=protocol.frame,
+            image_size=localizer.image_size,
+            resize_size=localizer.resize_size,
             cache=cache,
-            **options,
+            batch_size=batch_size,
         )
         return (batch["image"] for batch in batches)
 
@@ -49,7 +50,7 @@ def prepared(names, classifier, dataset, protocol, cache, options):
                 raise Unsuitable(
                     f"it trains a classifier of its own. Use `gc-net train --method={method.name}`."
                 )
-            method.fit(classifier, training_batches)
+            method.fit(localizer.classifier, training_batches)
         except Unsuitable as error:
             if names is not None:
                 raise ValueError(f"The method {method.name!r} cannot be used: {error}") from error

@@ -1,7 +1,7 @@
 """The second look in evaluation, and how to choose how closely to look, without a single box.
 
 The detector places a shape, a square around it is cut out of the original image, and the classifier
-names what it sees there; see `gc_net.data.crops`. How large the square should be is a matter of
+says what it sees there; see `gc_net.data.crops`. How large the square should be is a matter of
 the classifier, which was trained on whole images, and of how well shapes fit. `measure` tries
 several sizes on labelled images. Training images do, if the classifier that judges one was not
 fitted on it: one that was knows it by heart, and finds it easier as a whole than in parts.
@@ -9,16 +9,20 @@ fitted on it: one that was knows it by heart, and finds it easier as a whole tha
 
 import math
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
+from gc_net.classifier import Classifier
 from gc_net.data import transforms
-from gc_net.data.crops import CloseUps
-from gc_net.data.loading import Unreadable
-from gc_net.data.splits import DataError
+from gc_net.data.splits import Dataset, Split
 from gc_net.evaluation.batches import readable_batches
-from gc_net.evaluation.checks import check_model, spread
+from gc_net.evaluation.checks import check_classes, spread
+from gc_net.localizer import Localizer
+from gc_net.prediction.graph import mean_of_looks
+from gc_net.prediction.second_look import SecondLook
+from gc_net.record import Record
 from gc_net.saving import load_model
 from gc_net.tables import aligned
 
@@ -26,57 +30,23 @@ LOOKS = (0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
 _BATCH_SIZE = 32
 
 
-class CloserJudge:
-    """Classifies close-ups of shapes.
-
-    Args:
-        classifier: The `Classifier`.
-        split: The `Split`.
-        looks: K multiples of the longer sides of the shapes' boxes.
-
-    Attributes:
-        split: The split to read the images from before, see `CloseUps`.
-        classify: Function of squashed images [B, S, S, 3] to probabilities [B, C].
-    """
-
-    def __init__(self, classifier, split, looks):
-        self._unreadable = Unreadable()
-        size = classifier.image_size
-        self._close_ups = CloseUps(split, size, looks, unreadable=self._unreadable)
-        self.split = self._close_ups.split
-        self.classify = tf.function(
-            lambda images: tf.nn.softmax(classifier(images, training=False)),
-            input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
-        )
-
-    def __call__(self, index, boxes_rel_xyxy):
-        """Return the class probabilities of every region, [B, K, C].
-
-        Args:
-            index: [B] places in the split.
-            boxes_rel_xyxy: [B, 4], relative to the whole images.
-        """
-        images, readable = self._close_ups.load(index, boxes_rel_xyxy)
-        if not readable.all():
-            raise DataError(
-                "Images that could be read at first, or are in the cache of decoded images, cannot "
-                f"be read for the second look. {self._unreadable.summary()}"
-            )
-        # One size after the other: as many images at once as for the first look.
-        return np.stack([self.classify(images[:, k]) for k in range(images.shape[1])], axis=1)
+def second_classifier_size(localizer: Localizer) -> int | None:
+    """Return the image size of the second classifier; None where there is none."""
+    return localizer.second_classifier and localizer.second_classifier.image_size
 
 
-def namer_size(model, look):
-    """Return the image size of the namer of a second look; None where there is none."""
-    return model.namer.image_size if look and model.namer else None
-
-
-def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=256):
+def diagnose_looks(
+    model_dir: str | os.PathLike,
+    dataset: Dataset | Callable[[Record], Dataset],
+    split: str = "train",
+    classifiers: str | None = None,
+    limit: int = 256,
+) -> list[dict[str, Any]]:
     """Print how well several second looks do, to choose one.
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
-        dataset: A `Dataset`, or a function of the model's `info` to one.
+        dataset: A `Dataset`, or a function of the model's `Record` to one.
         split: `"train"` or `"test"`.
         classifiers: Folder of a run with cross-fitted classifiers, which judge the training images
             they were not fitted on; the model's own classifier judges if None.
@@ -86,26 +56,26 @@ def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=25
         The rows of `measure`.
 
     Raises:
-        ValueError: If the model has a namer, which was trained for one look.
+        ValueError: If the model has a second classifier, which was trained for one region.
     """
-    saved = load_model(model_dir)
-    _check_no_namer(saved)
-    dataset = dataset(saved.info) if callable(dataset) else dataset
-    data, model = dataset.split(split), saved.model
-    check_model(model, saved.class_names, dataset, data)
+    localizer = Localizer.load(model_dir)
+    _check_one_classifier(localizer)
+    dataset = dataset(localizer.record) if callable(dataset) else dataset
+    data = dataset.split(split)
+    check_classes(localizer.class_names, dataset, data)
     indices = spread(len(data), limit)
     if classifiers is None:
-        judges = [(model.classifier, indices)]
+        judges = [(localizer.classifier, indices)]
         judged = _OWN[split]
     else:
         if split != "train":
             raise ValueError("Cross-fitted classifiers judge training images: use the train split.")
-        judges = fold_judges(classifiers, data, indices, model.detector.image_size)
+        judges = fold_judges(classifiers, data, indices, localizer.image_size)
         judged = (
             f"Judged by the classifiers of {classifiers}: each image by the one that was not "
             "fitted on it."
         )
-    rows = measure(model, data, judges, resize_size=saved.info.get("resize_size"))
+    rows = measure(localizer, data, judges)
     best = max(rows, key=lambda row: (row["both_accuracy"], -row["both_cross_entropy"]))
     accuracy, count = best["both_accuracy"], best["num_images"]
     error = 100 * math.sqrt(accuracy * (1 - accuracy) / count)
@@ -118,22 +88,21 @@ def diagnose_looks(model_dir, dataset, split="train", classifiers=None, limit=25
     return rows
 
 
-def _check_no_namer(saved):
-    """Raise where close-ups are named by a network that was trained for those of one look."""
-    if getattr(saved.model, "namer", None) is None:
+def _check_one_classifier(localizer):
+    """Raise where close-ups are classified by a network that was trained for those of one look."""
+    if localizer.second_classifier is None:
         return
-    trained = saved.info.get("config", {}).get("detector", {}).get("look", saved.model.look)
     raise ValueError(
-        "The model has a namer, which is to be used with the look that it was trained for: "
-        f"--look={trained:g}. Another look is chosen before a namer is trained: give a model "
-        "without one (--namer_epochs=0)."
+        "The model has a second classifier, which is to be used with the look that it was trained "
+        f"for: --second_look={localizer.second_look:g}. Another one is chosen before a second "
+        "classifier is trained: give a model without one (--second_classifier_epochs=0)."
     )
 
 
 def _advice(best):
     if best["look"] is None:
-        return "No second look helps: --look=0."
-    return f"Both looks do best at --look={best['look']:g}."
+        return "No second look helps: --second_look=0."
+    return f"Both looks do best at --second_look={best['look']:g}."
 
 
 _OWN = {
@@ -149,39 +118,41 @@ _OWN = {
 }
 
 
-def measure(model, split, judges, looks=LOOKS, resize_size=None):
+def measure(
+    localizer: Localizer,
+    split: Split,
+    judges: Iterable[tuple[Classifier, np.ndarray]],
+    looks: Sequence[float] = LOOKS,
+) -> list[dict[str, Any]]:
     """Measure the classifier on regions of several sizes around the shapes of a detector.
 
     Args:
-        model: A `GCNet`, whose detector places the shapes.
+        localizer: The `Localizer` that places the shapes.
         split: A `Split`.
         judges: Iterable of (classifier, [M] indices of images that it judges).
         looks: K multiples of the longer sides of the shapes' boxes.
-        resize_size: Side that images are squashed to, of which the networks see the central window;
-            what they see if None.
 
     Returns:
         List of dicts: of the whole image, with `look` None, and of each look. `accuracy` from 0 to
         1 and `cross_entropy` are those of the region alone, `both_accuracy` and
         `both_cross_entropy` those of the mean with the whole image; `num_images`.
     """
-    image_size = model.detector.image_size
-    resize_size = resize_size or image_size
-    locate = model.locator(resize_size)
+    place = localizer.placer()
     collected, labels = [], []
     for classifier, indices in judges:
-        judge = CloserJudge(classifier, split, looks)
+        judge = SecondLook(classifier, split, looks, required=True)
         batches = readable_batches(
             judge.split,
-            image_size=resize_size,
+            image_size=localizer.resize_size,
             batch_size=_BATCH_SIZE,
             frame="full",
             indices=indices,
             label="Looking twice",
         )
         for batch in batches:
-            whole = judge.classify(transforms.central(batch["image"], image_size)).numpy()[:, None]
-            closer = judge(batch["index"].numpy(), locate(batch["image"]).numpy())
+            windows = transforms.central(batch["image"], localizer.image_size)
+            whole = judge.classify(windows).numpy()[:, None]
+            closer, _ = judge(batch["index"].numpy(), place(batch["image"]).boxes.numpy())
             collected.append(np.concatenate([whole, closer], axis=1))  # [B, 1 + K, C]
             labels.append(batch["label"].numpy())
     probabilities, labels = np.concatenate(collected), np.concatenate(labels)
@@ -189,12 +160,14 @@ def measure(model, split, judges, looks=LOOKS, resize_size=None):
     for number, look in enumerate((None, *looks)):
         region = probabilities[:, number]
         row = {"look": look, "num_images": len(labels), **_scores(region, labels)}
-        both = _scores((region + probabilities[:, 0]) / 2, labels)
+        both = _scores(mean_of_looks(probabilities[:, 0], region), labels)
         rows.append({**row, **{f"both_{name}": value for name, value in both.items()}})
     return rows
 
 
-def fold_judges(run_dir, split, indices, image_size):
+def fold_judges(
+    run_dir: str, split: Split, indices: np.ndarray, image_size: int
+) -> Iterator[tuple[Classifier, np.ndarray]]:
     """Yield each classifier of a run's folds, and the [M] images among `indices` it may judge.
 
     Raises:
@@ -236,7 +209,7 @@ def fold_judges(run_dir, split, indices, image_size):
             yield load_model(os.path.join(folder, "model")).model, members
 
 
-def looks_table(rows):
+def looks_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the rows of `measure` as text; `<` marks the highest accuracy of both looks."""
     best = max(row["both_accuracy"] for row in rows)
     lines = [["region", "top-1", "cross-entropy", "both: top-1", "cross-entropy"]]

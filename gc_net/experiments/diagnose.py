@@ -24,13 +24,15 @@ import tensorflow as tf
 from gc_net.classifier import Classifier
 from gc_net.data import transforms
 from gc_net.data.splits import Dataset, Split, Truth
+from gc_net.detector import Detector
 from gc_net.evaluation.batches import readable_batches
-from gc_net.evaluation.checks import check_model, check_truth, spread
+from gc_net.evaluation.checks import check_classes, check_truth, spread
 from gc_net.generators.model import ModelGenerator
+from gc_net.localizer import Localizer, placer
 from gc_net.losses.terms import BackgroundLoss, ObjectLoss
 from gc_net.masking import inside_and_outside
 from gc_net.metrics import box_iou
-from gc_net.model import GCNet
+from gc_net.record import Record
 from gc_net.tables import aligned
 
 SCALES = (0.7, 0.85, 1.0, 1.2)
@@ -40,7 +42,7 @@ _WHOLE = "whole image"
 
 def diagnose(
     model_dir: str | os.PathLike,
-    dataset: Dataset | Callable[[dict], Dataset],
+    dataset: Dataset | Callable[[Record], Dataset],
     split: str = "train",
     with_landscape: bool = False,
     limit: int = 256,
@@ -49,7 +51,7 @@ def diagnose(
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
-        dataset: A `Dataset`, or a function of the model's `info` to one.
+        dataset: A `Dataset`, or a function of the model's `Record` to one.
         split: `"train"` or `"test"`.
         with_landscape: Whether to show the losses at masks of known boxes, too.
         limit: Most images to look at.
@@ -57,16 +59,11 @@ def diagnose(
     Returns:
         Dict of what `agreement` and, under `landscape`, `landscape` return.
     """
-    from gc_net.saving import load_model
-
-    saved = load_model(model_dir)
-    dataset = dataset(saved.info) if callable(dataset) else dataset
-    data, model = dataset.split(split), saved.model
-    check_model(model, saved.class_names, dataset, data)
-    resize_size = saved.info.get("resize_size") or transforms.default_resize_size(
-        model.detector.image_size
-    )
-    found = agreement(model, data, resize_size, limit)
+    localizer = Localizer.load(model_dir)
+    dataset = dataset(localizer.record) if callable(dataset) else dataset
+    data, resize_size = dataset.split(split), localizer.resize_size
+    check_classes(localizer.class_names, dataset, data)
+    found = agreement(localizer.detector, data, resize_size, limit)
     print(
         f"Agreement between ten windows of {found['num_images']:,} {split} images: "
         f"{found['agreement']:.3f}. The mean box in every window, without a look at the image, "
@@ -75,8 +72,9 @@ def diagnose(
     if with_landscape:
         truth = dataset.truth(split)
         check_truth(truth, dataset, data)
-        found["landscape"] = landscape(model.classifier, data, truth, resize_size, limit)
-        beta, gamma = (model.loss_weights.get(term, 0.0) for term in ("object", "background"))
+        found["landscape"] = landscape(localizer.classifier, data, truth, resize_size, limit)
+        weights = localizer.record.loss_weights
+        beta, gamma = (weights.get(term, 1.0) for term in ("object", "background"))
         print(
             "\nMean losses at masks of known boxes, upright rectangles with ε = 0.1, and the total "
             f"for several α with β = {beta:g}, γ = {gamma:g}; < marks each column's "
@@ -87,12 +85,12 @@ def diagnose(
 
 
 def agreement(
-    model: GCNet, split: Split, resize_size: int, limit: int = 500, batch_size: int = 8
+    detector: Detector, split: Split, resize_size: int, limit: int = 500, batch_size: int = 8
 ) -> dict[str, float]:
     """Measure whether a detector places the same shape in ten windows of one image.
 
     Args:
-        model: A `GCNet`.
+        detector: A `Detector`.
         split: A `Split`; no labels are used.
         resize_size: Side that images are squashed to before windows are taken.
         limit: Most images to look at, spread evenly.
@@ -101,9 +99,9 @@ def agreement(
         Dict of `agreement`, the mean IoU of the boxes of any two windows, `constant`, what it
         would be if every window got the mean box, and `num_images`.
     """
-    image_size = model.detector.image_size
+    image_size = detector.image_size
     windows = transforms.ten_windows(resize_size, image_size)
-    locate = model.locator()
+    place = placer(detector)
     placed = []
     for batch in readable_batches(
         split,
@@ -115,7 +113,7 @@ def agreement(
         label="Placing shapes in windows",
     ):
         images = tf.reshape(batch["image"], (-1, image_size, image_size, 3))  # [10·B, S, S, 3]
-        placed.append(np.reshape(locate(images), (-1, len(windows), 4)))
+        placed.append(np.reshape(place(images).boxes, (-1, len(windows), 4)))
     boxes = np.concatenate(placed)  # [N, 10, 4] relative to the windows
     constant = np.broadcast_to(boxes.mean(axis=(0, 1)), (1, *boxes.shape[1:]))
     sizes = windows, resize_size, image_size

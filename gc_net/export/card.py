@@ -3,8 +3,9 @@
 import json
 import os
 
+from gc_net.evaluation.checks import renamed_settings
 from gc_net.evaluation.files import METRICS_FILE, evaluation_folder
-from gc_net.evaluation.second_look import namer_size
+from gc_net.evaluation.second_look import second_classifier_size
 from gc_net.version import __version__
 
 CARD_FILE = "model_card.md"
@@ -20,8 +21,9 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         license_text: Licence of the weights, or None where it was not stated.
         usage: Markdown about the exported files.
     """
-    model = localizer.model
-    parameters = sum(int(weight.value.shape.num_elements()) for weight in model.weights)
+    weights = [weight for part in localizer.parts.values() for weight in part.weights]
+    parameters = sum(int(weight.value.shape.num_elements()) for weight in weights)
+    detector, classifier = localizer.detector, localizer.classifier
     lines = [
         f"# {name}",
         "",
@@ -32,11 +34,11 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         "|---|---|",
         f"| shape | {localizer.shape.name} ({', '.join(localizer.shape.coefficient_names)}) |",
         f"| image size | {_frame(localizer)} |",
-        f"| detector | {model.detector.backbone.name}, {model.detector.head_name} head |",
-        f"| classifier | {model.classifier.backbone.name}, {len(localizer.class_names)} classes |",
-        f"| generator | {model.generator.kind} |",
-        f"| second look | {_look(model.look)} |",
-        f"| namer | {_namer(model)} |",
+        f"| detector | {detector.backbone.name}, {detector.head_name} head |",
+        f"| classifier | {classifier.backbone.name}, {len(localizer.class_names)} classes |",
+        f"| generator | {localizer.generator.kind} |",
+        f"| second look | {_look(localizer.second_look)} |",
+        f"| second classifier | {_second_classifier(localizer)} |",
         f"| parameters | {parameters:,} |",
         f"| licence | {license_text or 'not stated'} |",
         "",
@@ -46,12 +48,12 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         "",
         "## How well it does",
         "",
-        *_measured_otherwise(metrics, model),
+        *_measured_otherwise(metrics, localizer),
         *_block(without_folders(metrics), "It came without an evaluation."),
         "",
         "## Data and training",
         "",
-        *_block(without_folders(localizer.info), "It came without a record of its training."),
+        *_block(_recorded(localizer.record), "It came without a record of its training."),
         "",
         "## What to expect",
         "",
@@ -93,41 +95,52 @@ def without_folders(record):
 
 
 def _frame(localizer):
-    squashed, seen = localizer.resize_size, localizer.model.detector.image_size
+    squashed, seen = localizer.resize_size, localizer.image_size
     central = f", of which the central {seen} × {seen} are seen" if seen < squashed else ""
     return f"{squashed} × {squashed}, squashed{central}"
 
 
-def _look(look):
-    return f"a region of {look:g} × the longer side of the shape's box" if look else "none"
-
-
-def _namer(model):
-    if not model.look:
+def _look(second_look):
+    if not second_look:
         return "none"
-    if model.namer is None:
+    return f"a region of {second_look:g} × the longer side of the shape's box"
+
+
+def _second_classifier(localizer):
+    if not localizer.second_look:
+        return "none"
+    if localizer.second_classifier is None:
         return "none: the classifier looks twice"
-    return f"{model.namer.backbone.name}, of {_close_ups(model.namer.image_size)}"
+    network = localizer.second_classifier
+    return f"{network.backbone.name}, of {_close_ups(network.image_size)}"
 
 
 def _close_ups(size):
     return f"close-ups of {size} × {size}"
 
 
-def _measured_otherwise(metrics, model):
+def _recorded(record):
+    recorded = without_folders(record.to_dict())
+    return {name: value for name, value in recorded.items() if value}
+
+
+def _measured_otherwise(metrics, localizer):
     """Return a paragraph that says so where the metrics are, or may be, of another second look."""
     if not metrics:
         return []
-    settings = metrics.get("settings", {})
-    own = model.look, namer_size(model, model.look)
-    measured = settings.get("look", own[0]), settings.get("namer_size", own[1])
+    settings = renamed_settings(metrics.get("settings", {}))
+    own = localizer.second_look, second_classifier_size(localizer)
+    measured = (
+        settings.get("second_look", own[0]),
+        settings.get("second_classifier_size", own[1]),
+    )
     if measured != own:
         said = (
             f"Measured with another second look ({_whole_look(*measured)}) than this export has "
             f"({_whole_look(*own)})."
         )
-    elif own[1] and "namer_size" not in settings:
-        said = "The metrics do not say whether they were measured with the namer or without."
+    elif own[1] and "second_classifier_size" not in settings:
+        said = "The metrics do not say whether they were measured with the second classifier."
     else:
         return []
     return [
@@ -137,11 +150,11 @@ def _measured_otherwise(metrics, model):
     ]
 
 
-def _whole_look(look, namer_size):
-    if not look:
-        return _look(look)
-    who = f"a namer, which sees {_close_ups(namer_size)}" if namer_size else "the classifier"
-    return f"{_look(look)}, named by {who}"
+def _whole_look(second_look, size):
+    if not second_look:
+        return _look(second_look)
+    who = f"a second classifier, which sees {_close_ups(size)}" if size else "the classifier"
+    return f"{_look(second_look)}, by {who}"
 
 
 def _block(content, otherwise):

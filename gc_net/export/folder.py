@@ -6,8 +6,9 @@ from gc_net.atomic_files import replaced_folder
 from gc_net.evaluation.files import METRICS_FILE, write_json
 from gc_net.export.card import CARD_FILE, find_metrics, model_card, without_folders
 from gc_net.export.parity import largest_differences, localized, random_images
-from gc_net.localizer import load, model_folder
-from gc_net.saving import save_model
+from gc_net.localizer import load
+from gc_net.record import Record
+from gc_net.saving import model_folder
 
 _USAGE = """
 A folder of gc_net, weights in half precision:
@@ -18,7 +19,14 @@ gc-net predict --model={folder} --images=photos --output=labels --format=coco
 """
 
 
-def export_folder(model_dir, output_dir, *, version=None, license_text=None, look=None):
+def export_folder(
+    model_dir: str | os.PathLike,
+    output_dir: str | os.PathLike,
+    *,
+    version: int | None = None,
+    license_text: str | None = None,
+    second_look: float | None = None,
+) -> tuple[str, dict[str, float]]:
     """Write a model's folder with half the bytes, its card and its metrics.
 
     Args:
@@ -26,7 +34,7 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None, loo
         output_dir: Folder to make.
         version: Must be None: such a folder has no versions.
         license_text: Licence of the weights, for the model card.
-        look: The second look, see `gc_net.load`; as the model says if None.
+        second_look: See `gc_net.load`; as the model says if None.
 
     Returns:
         `output_dir`, and the largest difference of each output that half precision makes.
@@ -36,14 +44,13 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None, loo
     output_dir = os.path.normpath(os.fspath(output_dir))
     if os.path.exists(output_dir):
         raise FileExistsError(f"{output_dir} exists. Name another folder, or delete it.")
-    localizer = load(model_dir, look)
-    localizer.info = without_folders(localizer.info)
+    localizer = load(model_dir, second_look)
+    record = Record.from_dict(without_folders(localizer.record.to_dict()))
+    localizer = localizer.replace(record=record)
     metrics = without_folders(find_metrics(model_folder(model_dir)))
     usage = _USAGE.format(folder=without_folders(output_dir))
     with replaced_folder(output_dir) as temporary:
-        save_model(
-            temporary, localizer.model, localizer.class_names, localizer.info, dtype="float16"
-        )
+        localizer.save(temporary, dtype="float16")
         if metrics:
             write_json(os.path.join(temporary, METRICS_FILE), metrics)
         name = os.path.basename(output_dir)
@@ -52,6 +59,6 @@ def export_folder(model_dir, output_dir, *, version=None, license_text=None, loo
             file.write(card)
         images = random_images(localizer.resize_size)
         differences = largest_differences(
-            localized(localizer.model, images), localized(load(temporary).model, images)
+            localized(localizer, images), localized(load(temporary), images)
         )
     return output_dir, differences

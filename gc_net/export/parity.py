@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net.export import preprocessing
-from gc_net.prediction.graph import concluded, first_look, second_look
+from gc_net.prediction.graph import classify, concluded, first_look
 
 _NUM_IMAGES = 4
 
@@ -39,7 +39,7 @@ def compare_saved_model(localizer, folder, limit=1e-3):
         RuntimeError: If one exceeds `limit`.
     """
     images = random_images(localizer.resize_size)
-    expected = localized(localizer.model, images)
+    expected = localized(localizer, images)
     probabilities = np.asarray(expected.pop("class_probabilities"))
     signatures = tf.saved_model.load(folder).signatures
     inputs = {
@@ -62,13 +62,14 @@ def compare_saved_model(localizer, folder, limit=1e-3):
     return differences
 
 
-def localized(model, images):
-    """Return what `localize` does, with a second look where the model has one."""
-    outputs, second = first_look(model, images), None
-    if model.look:
+def localized(localizer, images):
+    """Return what `localize` does, with a second look where the localizer has one."""
+    outputs, second = first_look(localizer, images), None
+    if localizer.second_look:
+        classifier = localizer.close_up_classifier
         sizes = np.full((len(images), 2), images.shape[1], np.int32)
         close_ups = preprocessing.close_ups(
-            images, sizes, outputs["boxes"], model.look, model.closer.image_size
+            images, sizes, outputs["boxes"], localizer.second_look, classifier.image_size
         )
-        second = second_look(model, close_ups)
+        second = classify(classifier, close_ups)
     return concluded(outputs, second)

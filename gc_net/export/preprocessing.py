@@ -35,20 +35,20 @@ def squash(images, size):
     return tf.clip_by_value(tf.round(images), 0.0, 255.0)
 
 
-def close_ups(images, sizes, boxes_rel_xyxy, look, size):
+def close_ups(images, sizes, boxes_rel_xyxy, second_look, size):
     """Cut out the regions of the second look, as `gc_net.data.crops` does outside.
 
     Args:
         images: [B, H, W, 3], or a ragged [B, (H·W), 3] where sizes differ.
         sizes: int32 [B, 2], height and width of each image.
         boxes_rel_xyxy: float32 [B, 4], boxes of the shapes.
-        look: Side of the region as a multiple of the box's longer side.
+        second_look: Side of the region as a multiple of the box's longer side.
         size: Side to squash to.
 
     Returns:
         float32 [B, size, size, 3] in whole levels.
     """
-    regions = crops.regions(boxes_rel_xyxy, look, namespace=ops)
+    regions = crops.regions(boxes_rel_xyxy, second_look, namespace=ops)
     pixels = tf.cast(crops.pixels(regions, tf.cast(sizes, tf.float32), namespace=ops), tf.int32)
 
     def cut(args):

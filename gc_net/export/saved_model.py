@@ -10,7 +10,8 @@ from gc_net.export.parity import compare_saved_model
 from gc_net.export.signatures import ServingModule
 from gc_net.export.versions import new_version
 from gc_net.export.warmup import warmup_requests, write_warmup
-from gc_net.localizer import load, model_folder
+from gc_net.localizer import load
+from gc_net.saving import model_folder
 
 CLASS_NAMES_FILE = "class_names.txt"
 
@@ -24,15 +25,22 @@ A SavedModel for TF Serving or `tf.saved_model.load`, with three signatures:
 | `serve_bytes` | `image_bytes` string [B] | JPEG or PNG files; sizes may differ |
 
 Outputs: `boxes` [B, 4] as x1, y1, x2, y2, `coefficients` [B, n] and `outlines` [B, P, 2], relative
-to the image; `shapes` [B]; `class_ids`, `class_names` and `class_probabilities` [B, k], the
-likeliest first; `confidence`, `object_probability` and `background_entropy` [B]; `image_sizes`
-[B, 2], height and width. The class names are also in `assets/class_names.txt`.
+to the image; `outline_kinds` and `shapes` [B]; `class_ids`, `class_names` and
+`class_probabilities` [B, k], the likeliest first; `confidence`, `object_probability` and
+`background_entropy` [B]; `image_sizes` [B, 2], height and width. The class names are also in
+`assets/class_names.txt`.
 """
 
 
 def export_saved_model(
-    model_dir, output_dir, *, version=None, top_k=5, license_text=None, look=None
-):
+    model_dir: str | os.PathLike,
+    output_dir: str | os.PathLike,
+    *,
+    version: int | None = None,
+    top_k: int | None = 5,
+    license_text: str | None = None,
+    second_look: float | None = None,
+) -> tuple[str, dict[str, float]]:
     """Write the next version of a served model.
 
     The version's folder appears at once, complete, and one that exists is never changed.
@@ -43,7 +51,7 @@ def export_saved_model(
         version: Number of the version; the next one if None.
         top_k: Number of classes to return; all if None.
         license_text: Licence of the weights, for the model card.
-        look: The second look, see `gc_net.load`; as the model says if None.
+        second_look: See `gc_net.load`; as the model says if None.
 
     Returns:
         The folder of the version, and the largest difference of each output from Keras' own.
@@ -51,7 +59,7 @@ def export_saved_model(
     name = os.path.basename(os.path.abspath(output_dir))
     with tempfile.TemporaryDirectory() as scratch, new_version(output_dir, version) as folders:
         temporary, final = folders
-        localizer = load(model_dir, look)
+        localizer = load(model_dir, second_look)
         class_names_file = os.path.join(scratch, CLASS_NAMES_FILE)
         with open(class_names_file, "w", encoding="utf-8") as file:
             file.writelines(f"{class_name}\n" for class_name in localizer.class_names)

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from gc_net.export import preprocessing
-from gc_net.prediction.graph import concluded, first_look, second_look
+from gc_net.prediction.graph import classify, concluded, first_look
 from gc_net.prediction.prediction import OUTLINE_POINTS
 
 
@@ -17,7 +17,9 @@ class ServingModule(tf.Module):
         boxes: float32 [B, 4], xyxy relative to the image.
         coefficients: float32 [B, n], see `gc_net.shapes`, relative to the image.
         outlines: float32 [B, P, 2], points of the shape's border, clockwise, relative to the image:
-            four corners, or points of an ellipse, evenly spaced by the angle of its unit circle.
+            corners of a polygon, or points of an ellipse, evenly spaced by the angle of its unit
+            circle.
+        outline_kinds: string [B]: `parallelogram`, `polygon` or `ellipse`.
         shapes: string [B], the name of the shape.
         class_ids, class_names, class_probabilities: [B, k], the likeliest classes, best first.
         confidence, object_probability, background_entropy: float32 [B], see
@@ -38,23 +40,24 @@ class ServingModule(tf.Module):
         self._localizer = localizer
         # For whoever squashes images before they come here, as `examples/bulk_beam.py` does.
         self.resize_size = tf.Variable(localizer.resize_size, trainable=False)
-        self.look = tf.Variable(localizer.model.look, trainable=False)
+        self.second_look = tf.Variable(localizer.second_look, trainable=False)
         self.top_k = min(top_k or len(localizer.class_names), len(localizer.class_names))
         if class_names_file is not None:
             self.class_names_file = tf.saved_model.Asset(class_names_file)
         # Keras' own variables hold TensorFlow's, which are what a SavedModel can store.
-        self.model_variables = [variable.value for variable in localizer.model.variables]
+        self.model_variables = [variable.value for variable in localizer.variables]
         # Functions that all signatures call, so that the file holds the networks once.
-        size, model = localizer.resize_size, localizer.model
+        size = localizer.resize_size
         squashed = tf.TensorSpec([None, size, size, 3], tf.float32, "squashed")
         self._first_look = tf.function(
-            _never_empty(lambda images: first_look(model, images)), input_signature=[squashed]
+            _never_empty(lambda images: first_look(localizer, images)), input_signature=[squashed]
         )
         self._second_look = None
-        if model.look:
-            close = model.closer.image_size
+        if localizer.second_look:
+            classifier = localizer.close_up_classifier
+            close = classifier.image_size
             self._second_look = tf.function(
-                _never_empty(lambda images: second_look(model, images)),
+                _never_empty(lambda images: classify(classifier, images)),
                 input_signature=[tf.TensorSpec([None, close, close, 3], tf.float32, "close_ups")],
             )
 
@@ -107,8 +110,13 @@ class ServingModule(tf.Module):
         """Return all outputs, given what `preprocessing.close_ups` takes for the second look."""
         outputs, second = self._first_look(squashed), None
         if self._second_look:
-            look, close = self._localizer.model.look, self._localizer.model.closer.image_size
-            close_ups = preprocessing.close_ups(originals, sizes, outputs["boxes"], look, close)
+            close_ups = preprocessing.close_ups(
+                originals,
+                sizes,
+                outputs["boxes"],
+                self._localizer.second_look,
+                self._localizer.close_up_classifier.image_size,
+            )
             second = self._second_look(close_ups)
         outputs = concluded(outputs, second)
         shape = self._localizer.shape
@@ -116,6 +124,7 @@ class ServingModule(tf.Module):
         return {
             **outputs,
             "outlines": shape.outline(outputs["coefficients"], OUTLINE_POINTS),
+            "outline_kinds": tf.fill(tf.shape(sizes)[:1], shape.outline_kind),
             "shapes": tf.fill(tf.shape(sizes)[:1], shape.name),
             "class_ids": best.indices,
             "class_names": tf.gather(tf.constant(self._localizer.class_names), best.indices),

@@ -13,10 +13,11 @@ from gc_net.export.card import CARD_FILE, find_metrics, model_card
 from gc_net.export.parity import largest_differences, random_images
 from gc_net.export.saved_model import CLASS_NAMES_FILE
 from gc_net.export.versions import new_version
-from gc_net.localizer import load, model_folder
+from gc_net.localizer import load
 from gc_net.metrics import box_iou
 from gc_net.prediction.find_images import find_images
 from gc_net.prediction.graph import localize
+from gc_net.saving import model_folder
 
 _NUM_COMPARED = 32
 
@@ -43,23 +44,23 @@ class TFLiteModule(tf.Module):
     def __init__(self, localizer):
         super().__init__(name="gc_net")
         size = localizer.resize_size
-        self.model_variables = [variable.value for variable in localizer.model.variables]
+        self.model_variables = [variable.value for variable in localizer.variables]
         self.serve = tf.function(
-            lambda images: localize(localizer.model, images, confidence=False),
+            lambda images: localize(localizer, images, confidence=False),
             input_signature=[tf.TensorSpec([1, size, size, 3], tf.float32, "images")],
         )
 
 
 def export_tflite(
-    model_dir,
-    output_dir,
+    model_dir: str | os.PathLike,
+    output_dir: str | os.PathLike,
     *,
-    version=None,
-    calibration_images=None,
-    num_calibration=100,
-    license_text=None,
-    look=None,
-):
+    version: int | None = None,
+    calibration_images: str | None = None,
+    num_calibration: int = 100,
+    license_text: str | None = None,
+    second_look: float | None = None,
+) -> tuple[str, dict[str, float]]:
     """Write `model_float32.tflite` and, given images, `model_int8.tflite`.
 
     Args:
@@ -70,22 +71,22 @@ def export_tflite(
             taken, see `find_images`; without them there is no int8 file.
         num_calibration: How many of them to use, spread over all.
         license_text: Licence of the weights, for the model card.
-        look: Must be None or 0: such a file sees squashed images only, so it has no second look.
+        second_look: Must be None or 0: such a file sees squashed images only, so it has none.
             That of a model is left out, with a warning.
 
     Returns:
         The folder of the version, and for each file the largest difference of each output from
         Keras', and the mean IoU of their boxes.
     """
-    if look:
+    if second_look:
         raise ValueError(
             "A TFLite file sees squashed images only, and a second look needs the original ones: "
-            f"leave out --look. Received: look={look}"
+            f"leave out --second_look. Received: second_look={second_look}"
         )
     with new_version(output_dir, version) as (temporary, final):
         localizer = load(model_dir)
-        own_look, localizer = localizer.model.look, localizer.looking(0.0)
-        if own_look and look is None:
+        own_look, localizer = localizer.second_look, localizer.replace(second_look=0.0)
+        if own_look and second_look is None:
             _log.warning(
                 "The model looks at its shapes a second time (%g), for which it needs the original "
                 "images. A TFLite file sees squashed ones only: its classes are those of the first "
@@ -149,7 +150,7 @@ def compare(localizer, content, images):
     """Return how far a TFLite file is from the Keras model on `images`."""
     expected = {
         name: np.asarray(value)
-        for name, value in localize(localizer.model, images, confidence=False).items()
+        for name, value in localize(localizer, images, confidence=False).items()
     }
     found = run(content, images)
     overlaps = box_iou(expected["boxes"], found["boxes"])

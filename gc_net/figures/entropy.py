@@ -14,6 +14,7 @@ from gc_net.data import transforms
 from gc_net.data.splits import DataError, Split, Truth
 from gc_net.figures.drawing import denormalizer, grid, resize
 from gc_net.figures.grids import scenes, squashed
+from gc_net.masking import inside_and_outside
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,8 +42,8 @@ def masked(
     coefficients = np.concatenate([middle, extent * scale], axis=1).astype(np.float32)
     masks = np.asarray(shapes.get("rectangle").masks(coefficients, *images.shape[1:3]))
     masks = masks * (scale > 0)
-    normalized = np.asarray(classifier.normalize(images))
-    return normalized * masks, normalized * (1 - masks)
+    inside, outside = inside_and_outside(classifier.normalize(images), masks)
+    return np.asarray(inside), np.asarray(outside)
 
 
 def entropies(
@@ -79,7 +80,7 @@ def entropy_figure(
     """Draw one image masked at several scales, and the entropy over all scales.
 
     Args:
-        models: {name: `SavedModel`}; one, whose classifier is asked.
+        models: {name: `Localizer`}; one, whose classifier is asked.
         split, truth: Images, and their boxes, which are the masks of scale 1.
         count: Images to average over.
         cell: Side of an image in the figure, in pixels.
@@ -92,10 +93,10 @@ def entropy_figure(
         raise ValueError(f"The entropy is of one model's classifier. Received: {len(models)}.")
     if truth is None:
         raise DataError("The masks are scaled true boxes, and this dataset has none.")
-    (saved,) = models.values()
-    classifier = saved.model.classifier
+    (localizer,) = models.values()
+    classifier = localizer.classifier
     chosen = scenes(split, truth, count, seed, np.flatnonzero(np.diff(truth.starts) == 1))
-    images, boxes_rel_xyxy = _windows(squashed(saved, chosen), chosen, classifier.image_size)
+    images, boxes_rel_xyxy = _windows(squashed(localizer, chosen), chosen, classifier.image_size)
     examples = _examples(classifier, images[:1], boxes_rel_xyxy[:1], cell)
     both = entropies(classifier, images, boxes_rel_xyxy)
     return _figure(examples, dict(zip(("object", "background"), both, strict=True)), classifier)

@@ -7,7 +7,7 @@
 | `ablation` | the same images by several models side by side | Fig. 5 |
 | `objects` | images with one object, and below them images with several | Fig. 6 |
 
-A figure is a function of {name: `SavedModel`}, a `Split`, its `Truth` and the options of
+A figure is a function of {name: `Localizer`}, a `Split`, its `Truth` and the options of
 `visualize` to an image, uint8 RGB, or to a matplotlib `Figure`. Shapes are drawn where
 `gc-net predict` reports them, on the whole image. A masked image is what the classifier is shown:
 the central window, and thus a little larger.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gc_net.data.splits import Dataset
+    from gc_net.record import Record
 
 FIGURES = Registry(
     "figure",
@@ -40,7 +41,7 @@ def visualize(
     path: str | os.PathLike,
     figure: str,
     model_dirs: Sequence[str | os.PathLike],
-    dataset: "Dataset | Callable[[dict], Dataset]",
+    dataset: "Dataset | Callable[[Record], Dataset]",
     *,
     split: str = "test",
     dots_per_inch: float = 300,
@@ -52,7 +53,7 @@ def visualize(
         path: File to write.
         figure: `"predictions"`, `"entropy"`, `"ablation"` or `"objects"`.
         model_dirs: Folders of models; `"name=folder"` names one.
-        dataset: A `Dataset`, or a function of the first model's `info` to one.
+        dataset: A `Dataset`, or a function of the first model's `Record` to one.
         split: `"test"` or `"train"`.
         dots_per_inch: Resolution of a PDF.
         options: `count` of images, `columns`, `cell` (side of an image in pixels), `seed` and
@@ -65,21 +66,19 @@ def visualize(
         visualize("figure.pdf", "predictions", ["runs/mine/model"], recorded_dataset, count=8)
     """
     from gc_net.figures.picture_files import check_suffix, save_picture
-    from gc_net.saving import load_model
+    from gc_net.localizer import Localizer
 
     check_suffix(os.fspath(path))
     draw = FIGURES.get(figure)
     models = {}
     for spec in model_dirs:
         name, folder = _named(os.fspath(spec))
-        saved = load_model(folder)
-        if not hasattr(saved.model, "detector"):
-            raise ValueError(f"{folder!r} holds a classifier, which localizes nothing.")
+        localizer = Localizer.load(folder)
         if name in models:
             raise ValueError(f"Two models are called {name!r}. Name them: name=folder.")
-        models[name] = saved
+        models[name] = localizer
     if callable(dataset):
-        dataset = dataset(next(iter(models.values())).info)
+        dataset = dataset(next(iter(models.values())).record)
     options = {"count": 8, "columns": 8, "cell": 224, "seed": 0, "captions": False, **options}
     picture = draw(models, dataset.split(split), dataset.truth(split), **options)
     save_picture(path, picture, dots_per_inch)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from gc_net.data import transforms
 from gc_net.data.splits import DataError, ImageError, Split, Truth
 from gc_net.figures.contact_sheet import classes_in_turn
 from gc_net.figures.drawing import denormalizer, draw_prediction, grid, resize
+from gc_net.localizer import Localizer
 from gc_net.shapes.base import Shape
 
 _log = logging.getLogger("gc_net")
@@ -63,39 +64,37 @@ def outlines(
 
     A box is drawn anyway, in its own colour.
     """
-    if shape.has_corners and not shape.rotates:
+    if shape.outline_kind == "parallelogram" and not shape.rotates:
         return [None] * len(coefficients)
     return list(np.asarray(shape.outline(coefficients, num_points)))
 
 
-def squashed(saved: Any, chosen: Sequence[Scene]) -> np.ndarray:
-    """Return scenes as a model's images are squashed, uint8 [B, R, R, 3], for `GCNet.place`.
+def squashed(localizer: Localizer, chosen: Sequence[Scene]) -> np.ndarray:
+    """Return scenes as a localizer's images are squashed, uint8 [B, R, R, 3].
 
     Args:
-        saved: A `SavedModel`. Without a `resize_size` in its `info`, the networks see all of a
-            squashed image, as in `gc_net.localizer`.
+        localizer: A `Localizer`.
         chosen: `Scene`s.
     """
-    size = saved.info.get("resize_size") or saved.model.detector.image_size
+    size = localizer.resize_size
     return np.stack([transforms.squash(scene.image, size) for scene in chosen])
 
 
 def pictures(
-    saved: Any, chosen: Sequence[Scene], cell: int
+    localizer: Localizer, chosen: Sequence[Scene], cell: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the predictions drawn on scenes, and their masked objects: two lists of squares.
 
     Predictions are drawn on whole images, squashed to `cell` pixels. Objects are what the
     classifier is shown of them, the central windows, in squares of the same side.
     """
-    model = saved.model
-    to_colors = denormalizer(model.classifier.normalize)
+    normalize = localizer.classifier.normalize
+    to_colors = denormalizer(normalize)
     drawn, objects = [], []
     for start in range(0, len(chosen), _BATCH_SIZE):
         part = chosen[start : start + _BATCH_SIZE]
-        coefficients, windows, in_windows = model.place(squashed(saved, part))
-        boxes = np.asarray(model.shape.boxes(coefficients))
-        _, masked, _ = model.mask(windows, in_windows)
+        placed = localizer.place(squashed(localizer, part))
+        _, masked, _ = localizer.mask(normalize(placed.windows), placed.in_windows)
         objects += [resize(image, cell) for image in to_colors(masked)]
         drawn += [
             draw_prediction(
@@ -105,14 +104,17 @@ def pictures(
                 truth_boxes_rel_xyxy=scene.truth_boxes_rel_xyxy,
             )
             for scene, outline, box in zip(
-                part, outlines(model.shape, coefficients), boxes, strict=True
+                part,
+                outlines(localizer.shape, placed.coefficients),
+                np.asarray(placed.boxes),
+                strict=True,
             )
         ]
     return drawn, objects
 
 
 def predictions(
-    models: Mapping[str, Any],
+    models: Mapping[str, Localizer],
     split: Split,
     truth: Truth | None,
     *,
@@ -126,8 +128,8 @@ def predictions(
     chosen = scenes(split, truth, count, seed)
     columns = min(columns, len(chosen))
     rows = []
-    for saved in models.values():
-        drawn, objects = pictures(saved, chosen, cell)
+    for localizer in models.values():
+        drawn, objects = pictures(localizer, chosen, cell)
         for start in range(0, len(chosen), columns):
             part = slice(start, start + columns)
             names = [scene.class_name for scene in chosen[part]]
@@ -136,7 +138,7 @@ def predictions(
 
 
 def ablation(
-    models: Mapping[str, Any],
+    models: Mapping[str, Localizer],
     split: Split,
     truth: Truth | None,
     *,
@@ -149,7 +151,7 @@ def ablation(
     """Draw each image as a block: predictions above objects, a column for each model."""
     del captions  # the models' names are needed
     chosen = scenes(split, truth, count, seed)
-    results = [pictures(saved, chosen, cell) for saved in models.values()]
+    results = [pictures(localizer, chosen, cell) for localizer in models.values()]
     blocks = [
         grid(
             [row[place] for row, _ in results] + [row[place] for _, row in results],
@@ -162,7 +164,7 @@ def ablation(
 
 
 def objects(
-    models: Mapping[str, Any],
+    models: Mapping[str, Localizer],
     split: Split,
     truth: Truth | None,
     *,
@@ -177,13 +179,13 @@ def objects(
         raise DataError("This figure counts true boxes, and the dataset has none.")
     if len(models) != 1:
         raise ValueError(f"This figure is of one model. Received: {len(models)}.")
-    (saved,) = models.values()
+    (localizer,) = models.values()
     num_boxes = np.diff(truth.starts)
     rows = []
     for among in (np.flatnonzero(num_boxes == 1), np.flatnonzero(num_boxes > 1)):
         if len(among):
             chosen = scenes(split, truth, count, seed, among)
-            drawn, _ = pictures(saved, chosen, cell)
+            drawn, _ = pictures(localizer, chosen, cell)
             for start in range(0, len(chosen), columns):
                 part = slice(start, start + columns)
                 rows.append((drawn[part], [scene.class_name for scene in chosen[part]]))

@@ -74,7 +74,8 @@ def _axes(half, correlation, shape):
     longer = ops.sqrt(total * (1 + elongation) / 2)
     # By their product: a difference of near equals would lose the shorter one of a needle.
     shorter = width * height * ops.sqrt(1 - ops.square(correlation)) / longer
-    return longer, shorter, half_direction(e1, e2, damping=SQUARE if shape.has_corners else 0.0)
+    damping = 0.0 if shape.outline_kind == "ellipse" else SQUARE
+    return longer, shorter, half_direction(e1, e2, damping=damping)
 
 
 def _fitting_factor(shape: Shape, frame: Frame, half):

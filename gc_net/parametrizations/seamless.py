@@ -26,7 +26,8 @@ class Seamless(Parametrization):
         e1 = ops.where(is_round, e1 + 2 * ROUND, e1)
         half = ops.sqrt(ops.square(e1) + ops.square(e2)) / 2
         extents = [ops.sigmoid(size + half), ops.sigmoid(size - half)]  # the longer one first
-        angle = half_direction(e1, e2, damping=SQUARE if shape.has_corners else 0.0)
+        damping = 0.0 if shape.outline_kind == "ellipse" else SQUARE
+        angle = half_direction(e1, e2, damping=damping)
         return ops.concatenate([ops.sigmoid(raw[..., :2]), *extents, angle], axis=-1)
 
     def encode(self, coefficients, shape, margin=1e-4):

@@ -1,13 +1,34 @@
-"""The forward pass of prediction and export: what is computed for a batch of square images."""
+"""The one forward pass: what prediction, evaluation and export compute of square images.
+
+A first look places the shape and classifies the image. A second look, where a localizer has one,
+classifies a close-up of the shape. `concluded` makes the result of both.
+"""
 
 import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
+import keras
 from keras import ops
 
-from gc_net.shapes.frame import principal_axes
+
+class Seen(NamedTuple):
+    """What the classifier makes of a batch on the way to its classes.
+
+    Attributes:
+        windows: float32 [B, S, S, 3] in 0–255.
+        normalized: [B, S, S, 3], what the trunk is given.
+        descriptors: [B, h, w, C], output of the backbone's `descriptor_layer`.
+        features: [B, h, w, C], output of the trunk.
+    """
+
+    windows: Any
+    normalized: Any
+    descriptors: Any
+    features: Any
 
 
-def localize(model, images, confidence=True):
+def localize(localizer, images: Any, confidence: bool = True) -> dict[str, Any]:
     """Localize and classify, and judge the localization.
 
     A good shape holds all of the object and nothing else holds any of it. Those are the two things
@@ -26,7 +47,7 @@ def localize(model, images, confidence=True):
     Inside and outside are those of the first look, where the shape was placed.
 
     Args:
-        model: A `GCNet`.
+        localizer: A `Localizer`; its second look, if any, is not taken here.
         images: [B, R, R, 3] RGB in 0–255, squashed; the networks see their central windows.
         confidence: Whether to run the classifier on the two masked images too, which makes the
             pass about twice as long.
@@ -36,50 +57,78 @@ def localize(model, images, confidence=True):
         images, and `class_probabilities` [B, C]; with `confidence` also `object_probability`,
         `background_entropy` and `confidence`, [B] each.
     """
-    return concluded(first_look(model, images, confidence))
+    return concluded(first_look(localizer, images, confidence))
 
 
-def first_look(model, images, confidence=True):
+def first_look(
+    localizer,
+    images: Any,
+    confidence: bool = True,
+    observe: Callable[[Seen], Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
     """Place the shape and classify what is squashed; `concluded` makes the result of it.
 
-    Arguments are those of `localize`.
+    Args:
+        localizer, images, confidence: As for `localize`.
+        observe: Function of what the classifier has `Seen` to more outputs, for other methods that
+            look at the same features.
 
     Returns:
-        Dict of `coefficients`, `boxes` and `class_probabilities`; with `confidence` also
-        `inside_probabilities` [B, C] and `background_entropy` [B].
+        Dict of `coefficients`, `boxes`, `class_probabilities` and `in_windows`, the coefficients
+        relative to what the networks see; with `confidence` also `inside_probabilities` [B, C] and
+        `background_entropy` [B]; and what `observe` returns.
     """
-    coefficients, windows, in_windows = model.place(ops.cast(images, "float32"))
-    outputs = {"coefficients": coefficients, "boxes": model.shape.boxes(coefficients)}
-    if not confidence:
-        outputs["class_probabilities"] = _probabilities(model.classifier(windows, training=False))
-        return outputs
-    _, objects, backgrounds = model.mask(windows, in_windows)
-    # One pass over all three: fewer, larger operations.
-    views = ops.concatenate([model.classifier.normalize(windows), objects, backgrounds], axis=0)
-    probabilities = _probabilities(model.classifier.from_normalized(views))  # [3B, C]
-    whole, inside, outside = ops.split(probabilities, 3, axis=0)
+    classifier = localizer.classifier
+    placed = localizer.place(images)
+    outputs = {
+        "coefficients": placed.coefficients,
+        "boxes": placed.boxes,
+        "in_windows": placed.in_windows,
+    }
+    normalized = classifier.normalize(placed.windows)
+    views = [normalized]
+    if confidence:
+        views += localizer.mask(normalized, placed.in_windows)[1:]
+    if observe is None:
+        # One pass over all three: fewer, larger operations.
+        together = ops.concatenate(views, axis=0) if confidence else normalized
+        logits = classifier.from_normalized(together)
+        whole, *masked = ops.split(_probabilities(logits), len(views), axis=0)
+    else:
+        descriptors, features = _describing(classifier)(normalized, training=False)
+        whole = _probabilities(classifier.head(features, training=False))
+        masked = [_probabilities(classifier.from_normalized(view)) for view in views[1:]]
+        outputs |= observe(Seen(placed.windows, normalized, descriptors, features))
     outputs["class_probabilities"] = whole
-    outputs["inside_probabilities"] = inside
-    outputs["background_entropy"] = _relative_entropy(outside)
+    if confidence:
+        outputs["inside_probabilities"] = masked[0]
+        outputs["background_entropy"] = _relative_entropy(masked[1])
     return outputs
 
 
-def second_look(model, close_ups):
-    """Return the class probabilities [B, C] of close-ups [B, S, S, 3] of the placed shapes."""
-    return _probabilities(model.closer(ops.cast(close_ups, "float32"), training=False))
+def classify(classifier, images: Any) -> Any:
+    """Return the class probabilities [B, C] of images [B, S, S, 3] as a `Classifier` sees them."""
+    return _probabilities(classifier(ops.cast(images, "float32"), training=False))
 
 
-def concluded(outputs, second_probabilities=None):
+def mean_of_looks(first_probabilities: Any, second_probabilities: Any) -> Any:
+    """Return the class probabilities [B, C] after both looks."""
+    return (first_probabilities + second_probabilities) / 2
+
+
+def concluded(outputs: Mapping[str, Any], second_probabilities: Any = None) -> dict[str, Any]:
     """Return what `localize` does, from the outputs of the first look and of a second, if any.
 
     Args:
         outputs: What `first_look` returns, and whatever else is to be passed on.
-        second_probabilities: [B, C] of `second_look`; the classes are those of the mean of both.
+        second_probabilities: [B, C] of the close-ups; the classes are those of the mean of both.
     """
     outputs = dict(outputs)
+    outputs.pop("in_windows", None)
     if second_probabilities is not None:
-        first_probabilities = outputs["class_probabilities"]
-        outputs["class_probabilities"] = (first_probabilities + second_probabilities) / 2
+        outputs["class_probabilities"] = mean_of_looks(
+            outputs["class_probabilities"], second_probabilities
+        )
     if "inside_probabilities" in outputs:
         inside, whole = outputs.pop("inside_probabilities"), outputs["class_probabilities"]
         likeliest = ops.one_hot(ops.argmax(whole, axis=-1), whole.shape[-1], dtype="float32")
@@ -88,26 +137,11 @@ def concluded(outputs, second_probabilities=None):
     return outputs
 
 
-def geometry(shape, coefficients, sizes):
-    """Return the shapes in pixels: a dict of `boxes_xyxy` and `corners` or `ellipse`.
-
-    Args:
-        shape: The `Shape`.
-        coefficients: [B, n].
-        sizes: float [B, 2], height and width of each image.
-
-    Returns:
-        `boxes_xyxy` [B, 4], and `corners` [B, 4, 2], or `ellipse` [B, 5]: centre, the longer and
-        the shorter full axis, angle of the longer one.
-    """
-    frame = shape.frame(coefficients).scaled(sizes[:, 1], sizes[:, 0])
-    outputs = {"boxes_xyxy": shape.frame_boxes(frame)}
-    if shape.has_corners:
-        outputs["corners"] = shape.frame_outline(frame)
-    else:
-        axes = ops.stack(principal_axes(frame), axis=-1)  # [B, 3]
-        outputs["ellipse"] = ops.concatenate([frame.center, axes], axis=-1)
-    return outputs
+def _describing(classifier):
+    """Return the classifier's trunk as a model with the descriptors as a second output."""
+    trunk = classifier.trunk
+    layer = trunk.get_layer(classifier.backbone.descriptor_layer)
+    return keras.Model(trunk.inputs, [layer.output, *trunk.outputs])
 
 
 def _probabilities(logits):

@@ -62,7 +62,7 @@ def predict_files(
     min_confidence=None,
     previews=0,
     format_options=None,
-    look=None,
+    second_look=None,
     localizer=None,
 ):
     """Predict on all images and write label files.
@@ -83,7 +83,7 @@ def predict_files(
         min_confidence: Images below it go to `review.csv` and not into the label files.
         previews: How many of the labelled images to draw; None for all.
         format_options: Arguments of the format.
-        look: The second look, see `gc_net.load`; as the model says if None.
+        second_look: See `gc_net.load`; as the model says if None.
         localizer: The model of `model_dir`, where it is loaded already.
 
     Returns:
@@ -97,17 +97,20 @@ def predict_files(
     num_images = len(files) + len(unreadable)
     label_format.check(files)
 
-    from gc_net.data.crops import check_look
+    from gc_net.data.crops import check_second_look
     from gc_net.datasets.image_files import file_split
-    from gc_net.localizer import load, model_folder
+    from gc_net.localizer import load
+    from gc_net.saving import model_folder
 
-    header = {"model": _fingerprint(model_folder(model_dir)), "images": root, "look": look}
-    if look is not None:
-        check_look(look)  # before the folder records it
+    fingerprint = _fingerprint(model_folder(model_dir))
+    # Folders of earlier versions call the second look so, and can be resumed.
+    header = {"model": fingerprint, "images": root, "look": second_look}
+    if second_look is not None:
+        check_second_look(second_look)  # before the folder records it
     with PredictionLog(output_dir, {**header, "confidence": confidence}) as log:
         sizes = _to_predict(root, files, log.files())
         missing = list(sizes)
-        localizer = localizer or load(model_dir, look)
+        localizer = localizer or load(model_dir, second_look)
         num_new = 0
         if missing:
             split = file_split("images", localizer.class_names, [0] * len(missing), missing, root)

@@ -3,8 +3,10 @@
 import dataclasses
 import json
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+import cv2
 import numpy as np
 
 OUTLINE_POINTS = 64
@@ -31,7 +33,22 @@ class Ellipse(NamedTuple):
     axes: tuple[float, float]
     angle: float
 
-    def points(self, num_points=OUTLINE_POINTS):
+    @classmethod
+    def through(cls, points: np.ndarray) -> "Ellipse":
+        """Return the ellipse through points [P, 2] that lie evenly on its unit circle.
+
+        The first point lies on an axis of the unit circle, and P is a multiple of 4.
+        """
+        center = points.mean(axis=0)
+        half_axes = np.stack([points[0] - center, points[len(points) // 4] - center], axis=-1)
+        directions, lengths, _ = np.linalg.svd(half_axes)
+        x, y = directions[:, 0]
+        if x < 0 or (x == 0 and y < 0):  # an axis has no direction
+            x, y = -x, -y
+        axes = tuple((2 * lengths).tolist())
+        return cls(tuple(center.tolist()), axes, float(np.arctan2(y, x)))
+
+    def points(self, num_points: int = OUTLINE_POINTS) -> np.ndarray:
         """Return points of the border [P, 2], clockwise on screen."""
         turn = np.arange(num_points) * (2 * np.pi / num_points)
         return _place(self.center, *_half_axes(*self.axes, self.angle), np.cos(turn), np.sin(turn))
@@ -45,7 +62,7 @@ class OrientedBox(NamedTuple):
     height: float
     angle: float
 
-    def corners(self):
+    def corners(self) -> np.ndarray:
         """Return the corners [4, 2], clockwise on screen; the side called width comes first."""
         half_axes = _half_axes(self.width, self.height, self.angle)
         return _place(self.center, *half_axes, np.array([-1, 1, 1, -1]), np.array([-1, -1, 1, 1]))
@@ -63,13 +80,16 @@ class Prediction:
         shape: Name of the shape.
         coefficients: As the model gives them, relative to the image.
         box_xyxy: Tight box of the shape.
-        corners: Four points, clockwise on screen, or None for an ellipse. A rotated rectangle is
-            learned on squashed images; on an image that is not square it is a parallelogram.
-        ellipse: An `Ellipse`, or None for a shape with corners.
+        corners: Four points, clockwise on screen, of a parallelogram; None for other shapes. A
+            rotated rectangle is learned on squashed images; on an image that is not square it is a
+            parallelogram.
+        ellipse: An `Ellipse`, or None for other shapes.
         classes: `ClassScore`s, the likeliest first.
         object_probability: Probability of the likeliest class when only the shape's inside is
             seen; None where no confidence was asked for.
         background_entropy: How undecided the classifier is when only the outside is seen: 0 to 1.
+        outline: Points, clockwise on screen, of a shape that is neither a parallelogram nor an
+            ellipse; None for those.
     """
 
     size: tuple[int, int]
@@ -81,33 +101,71 @@ class Prediction:
     classes: tuple[ClassScore, ...]
     object_probability: float | None = None
     background_entropy: float | None = None
+    outline: tuple[tuple[float, float], ...] | None = None
+
+    @classmethod
+    def from_outputs(cls, outputs: Mapping[str, Any]) -> "Prediction":
+        """Return the prediction in one image's outputs, of a `Localizer` or of a server.
+
+        Args:
+            outputs: As `gc_net.export.signatures.ServingModule` returns them, one row of each.
+        """
+        height, width = (int(side) for side in outputs["image_sizes"])
+        points = np.asarray(outputs["outlines"], np.float64) * (width, height)  # [P, 2]
+        # A server from before there were other kinds does not say which one it has.
+        default = "parallelogram" if len(points) == 4 else "ellipse"
+        kind = str(outputs.get("outline_kinds", default))
+        polygon = tuple(map(tuple, points.tolist()))
+        scores = zip(
+            outputs["class_ids"],
+            outputs["class_names"],
+            outputs["class_probabilities"],
+            strict=True,
+        )
+        judged = {
+            name: float(outputs[name])
+            for name in ("object_probability", "background_entropy")
+            if name in outputs
+        }
+        boxes = np.asarray(outputs["boxes"], np.float64) * (width, height, width, height)
+        return cls(
+            size=(height, width),
+            shape=str(outputs["shapes"]),
+            coefficients=tuple(map(float, outputs["coefficients"])),
+            box_xyxy=tuple(boxes.tolist()),
+            corners=polygon if kind == "parallelogram" else None,
+            ellipse=Ellipse.through(points) if kind == "ellipse" else None,
+            classes=tuple(ClassScore(int(id_), str(name), float(p)) for id_, name, p in scores),
+            outline=polygon if kind == "polygon" else None,
+            **judged,
+        )
 
     @property
-    def class_id(self):
+    def class_id(self) -> int:
         return self.classes[0].id
 
     @property
-    def class_name(self):
+    def class_name(self) -> str:
         return self.classes[0].name
 
     @property
-    def class_probability(self):
+    def class_probability(self) -> float:
         return self.classes[0].probability
 
     @property
-    def confidence(self):
+    def confidence(self) -> float | None:
         """Localization confidence in [0, 1], see `gc_net.prediction.graph.localize`, or None."""
         if self.object_probability is None:
             return None
         return self.object_probability * self.background_entropy
 
-    def polygon(self, num_points=OUTLINE_POINTS):
-        """Return the outline [P, 2]: the corners, or `num_points` of an ellipse."""
+    def polygon(self, num_points: int = OUTLINE_POINTS) -> np.ndarray:
+        """Return the outline [P, 2]: of an ellipse, `num_points` of it."""
         if self.ellipse is not None:
             return self.ellipse.points(num_points)
-        return np.array(self.corners)
+        return np.array(self.outline if self.corners is None else self.corners)
 
-    def visible_polygon(self, num_points=OUTLINE_POINTS):
+    def visible_polygon(self, num_points: int = OUTLINE_POINTS) -> np.ndarray:
         """Return the outline of the part that lies in the image, [P, 2].
 
         That of the box, cut to the image, where a shape as thin as a needle only touches it.
@@ -124,7 +182,7 @@ class Prediction:
         # Cutting interpolates; rounding must not push a point back over the border.
         return np.clip(polygon, 0, [width, height])
 
-    def visible_box_xyxy(self):
+    def visible_box_xyxy(self) -> tuple[float, float, float, float]:
         """Return the tight box of the part that lies in the image."""
         height, width = self.size
         x1, y1, x2, y2 = self.box_xyxy
@@ -134,10 +192,13 @@ class Prediction:
         points = self.visible_polygon(4 * OUTLINE_POINTS)
         return (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
 
-    def oriented_box(self):
+    def oriented_box(self) -> OrientedBox:
         """Return the smallest `OrientedBox` around the shape, whether or not it is in the image."""
         if self.ellipse is not None:
             return OrientedBox(self.ellipse.center, *self.ellipse.axes, self.ellipse.angle)
+        if self.corners is None:
+            center, (width, height), degrees = cv2.minAreaRect(np.array(self.outline, np.float32))
+            return OrientedBox(center, width, height, _half_turn(math.radians(degrees)))
         corners = np.array(self.corners)
         center = tuple(corners.mean(axis=0).tolist())
         sides = corners[1] - corners[0], corners[3] - corners[0]
@@ -155,18 +216,19 @@ class Prediction:
         # Named so that the width is the side the shape's own width lies on.
         return OrientedBox(center, breadth, length, _half_turn(angle - math.pi / 2))
 
-    def to_json(self):
+    def to_json(self) -> str:
         """Return one line of JSON that `from_json` reads back."""
         return json.dumps(dataclasses.asdict(self), ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_json(cls, line):
+    def from_json(cls, line: str | Mapping[str, Any]) -> "Prediction":
         """Return the `Prediction` in a line that `to_json` made, or in the dict it stands for."""
         fields = json.loads(line) if isinstance(line, str) else dict(line)
         for name in ("size", "coefficients", "box_xyxy"):
             fields[name] = tuple(fields[name])
-        if fields["corners"] is not None:
-            fields["corners"] = tuple(map(tuple, fields["corners"]))
+        for name in ("corners", "outline"):  # lines from before there were outlines have none
+            if fields.get(name) is not None:
+                fields[name] = tuple(map(tuple, fields[name]))
         if fields["ellipse"] is not None:
             center, axes, angle = fields["ellipse"]
             fields["ellipse"] = Ellipse(tuple(center), tuple(axes), angle)

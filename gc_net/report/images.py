@@ -36,11 +36,11 @@ def image_reader(
     return read_image
 
 
-def mask_renderer(model: Any, coefficients: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def mask_renderer(localizer: Any, coefficients: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function of rows [n] to the generator's masks for them, float32 [n, S, S]."""
 
     def render_masks(rows):
-        masks = model.generator(coefficients[np.asarray(rows)], training=False)
+        masks = localizer.generator(coefficients[np.asarray(rows)], training=False)
         return np.asarray(masks, np.float32)[..., 0]  # [n, S, S]
 
     return render_masks

@@ -2,14 +2,12 @@
 
 import time
 
-import numpy as np
-
 from gc_net.data.headers import read_header
 from gc_net.data.loading import Unreadable
 from gc_net.data.splits import ImageError
 from gc_net.figures.picture_files import encode
 from gc_net.prediction.inputs import sources_split
-from gc_net.prediction.prediction import ClassScore, Ellipse, Prediction
+from gc_net.prediction.prediction import Prediction
 from gc_net.serving.transports import TRANSPORTS, BadRequest, ServerError, transport_of
 
 _ATTEMPTS = 3  # for an image that is sound but was refused
@@ -103,7 +101,7 @@ class Client:
                 self._send({index: files[index] for index in half}, predictions, split, unreadable)
             return
         for row, index in enumerate(indices):
-            predictions[index] = prediction_of(
+            predictions[index] = Prediction.from_outputs(
                 {name: value[row] for name, value in outputs.items()}
             )
 
@@ -123,47 +121,11 @@ class Client:
             except BadRequest as again:
                 error = again
                 continue
-            predictions[index] = prediction_of({name: value[0] for name, value in outputs.items()})
+            predictions[index] = Prediction.from_outputs(
+                {name: value[0] for name, value in outputs.items()}
+            )
             return
         unreadable.add(split.file(index), f"refused by the server: {error}")
-
-
-def prediction_of(outputs):
-    """Return the `Prediction` in one image's outputs of a serving signature."""
-    height, width = (int(side) for side in outputs["image_sizes"])
-    side_lengths = (width, height, width, height)
-    points = np.asarray(outputs["outlines"], np.float64) * (width, height)  # [P, 2]
-    corners = ellipse = None
-    if len(points) == 4:
-        corners = tuple(map(tuple, points.tolist()))
-    else:
-        ellipse = _ellipse(points)
-    scores = zip(
-        outputs["class_ids"], outputs["class_names"], outputs["class_probabilities"], strict=True
-    )
-    return Prediction(
-        size=(height, width),
-        shape=str(outputs["shapes"]),
-        coefficients=tuple(map(float, outputs["coefficients"])),
-        box_xyxy=tuple((np.asarray(outputs["boxes"], np.float64) * side_lengths).tolist()),
-        corners=corners,
-        ellipse=ellipse,
-        classes=tuple(ClassScore(int(id_), str(name), float(p)) for id_, name, p in scores),
-        object_probability=float(outputs["object_probability"]),
-        background_entropy=float(outputs["background_entropy"]),
-    )
-
-
-def _ellipse(points):
-    """Return the ellipse through points that lie evenly on its unit circle, from the first axis."""
-    center = points.mean(axis=0)
-    half_axes = np.stack([points[0] - center, points[len(points) // 4] - center], axis=-1)
-    directions, lengths, _ = np.linalg.svd(half_axes)
-    x, y = directions[:, 0]
-    if x < 0 or (x == 0 and y < 0):  # an axis has no direction
-        x, y = -x, -y
-    axes = tuple((2 * lengths).tolist())
-    return Ellipse(tuple(center.tolist()), axes, float(np.arctan2(y, x)))
 
 
 def _as_file(read, index):

@@ -33,7 +33,9 @@ class Shape(abc.ABC):
 
     name: str
     rotates = False
-    has_corners = True  # otherwise it is an ellipse, which `principal_axes` describes
+    # What `outline` gives: the corners of a "parallelogram", of any other "polygon", or points of
+    # an "ellipse", which `principal_axes` describes. Predictions and label files go by it.
+    outline_kind = "polygon"
     # How the authors' sampler draws this shape's side ratio: deviation, and whether a coin flip
     # decides to which side it applies (`reference` in `gc_net.shapes.samplers`).
     reference_ratio_deviation = 0.9

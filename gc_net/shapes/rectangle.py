@@ -10,6 +10,7 @@ class Rectangle(Shape):
     """φ = |α + β| + |α − β| − 1, i.e. 2·max(|α|, |β|) − 1 (the paper's appendix)."""
 
     name = "rectangle"
+    outline_kind = "parallelogram"
     reference_ratio_deviation = 0.5
     reference_ratio_flips = False
 

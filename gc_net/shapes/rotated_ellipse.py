@@ -11,7 +11,7 @@ class RotatedEllipse(Shape):
 
     name = "rotated_ellipse"
     rotates = True
-    has_corners = False
+    outline_kind = "ellipse"
     figure_variance = 1 / 16
 
     def figure_level(self, alpha, beta):

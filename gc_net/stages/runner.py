@@ -8,7 +8,7 @@ import numpy as np
 from gc_net import backbones, presets, shapes, teachers
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
-from gc_net.saving import load_model
+from gc_net.localizer import Localizer
 from gc_net.stages import classifier as classifier_stage
 from gc_net.stages import detector as detector_stage
 from gc_net.stages import generator as generator_stage
@@ -391,8 +391,16 @@ class Chain(Workspace):
             )
             detector_stage.blend(detector, warm, settings.blend)
         # What was trained with classifiers of folds is used with the one of all images.
-        model = model.naming(final, settings.look)
-        self._save(folder, self.model_dir, model)
+        localizer = Localizer(
+            detector,
+            generator,
+            final,
+            self.dataset.class_names,
+            resize_size=self.data.resize_size,
+            second_look=settings.look,
+            record=self._record(model.loss_weights),
+        )
+        self._save_localizer(folder, localizer)
 
     def train_namer(self):
         """Give the model a namer, where the settings ask for it."""
@@ -403,20 +411,24 @@ class Chain(Workspace):
                 f"There is no model in {self.work_dir} yet, from whose shapes a namer could learn. "
                 "Train the detector first."
             )
-        recorded = self._check_named()
-        model = self._load(self.model_dir, "namer")
-        namer = self.namer(model)
-        look = recorded.get("detector", {}).get("look")
+        localizer = self._check_named()
+        namer = self.namer(localizer)
+        recorded, settings = localizer.record.settings, self.config.detector
         named = recorded.get("namer") == self.config.namer.to_dict()
-        if model.namer is None or not named or look != self.config.detector.look:
-            model = model.naming(model.classifier, self.config.detector.look, namer)
-            self._save(os.path.join(self.work_dir, "namer"), self.model_dir, model)
+        same = recorded.get("detector", {}).get("look") == settings.look
+        if localizer.second_classifier is None or not named or not same:
+            localizer = localizer.replace(
+                second_look=settings.look,
+                second_classifier=namer,
+                record=self._record(localizer.record.loss_weights),
+            )
+            self._save_localizer(os.path.join(self.work_dir, "namer"), localizer)
 
     def _check_named(self):
         """Refuse other settings than the model's: its record is written anew with its namer.
 
         Returns:
-            The settings in that record, a nested dict.
+            The `Localizer` that the detector's stage has written.
         """
         before = self._settings("data", "network", "classifier", "warmup", "detector")
         run_folder.check_config(
@@ -426,25 +438,25 @@ class Chain(Workspace):
             free=["detector.look"],  # a second look can be had without another training
         )
         # The model may have come here without the folder of its stage.
-        saved = load_model(self.model_dir)
-        resize_size = saved.info.get("resize_size", self.data.resize_size)
-        classes = _first_difference(saved.class_names, self.dataset.class_names)
+        self._set_seed("namer")
+        localizer = Localizer.load(self.model_dir, precision=None)
+        classes = _first_difference(localizer.class_names, self.dataset.class_names)
         for name, there, now in (
             ("class names", *classes),
-            ("resize_size", resize_size, self.data.resize_size),
+            ("resize_size", localizer.resize_size, self.data.resize_size),
         ):
             if there != now:
                 raise RunError(
                     f"{self.model_dir} holds a model with other {name}: {there} there, {now} now. "
                     "Give the settings that it was trained with."
                 )
-        return saved.info.get("config", {})
+        return localizer
 
-    def namer(self, model):
+    def namer(self, localizer):
         """Return the trained namer.
 
         Args:
-            model: The `GCNet` whose detector places the shapes.
+            localizer: The `Localizer` that places the shapes.
         """
         model_dir = self._namer_model_dir()
         folder = os.path.dirname(model_dir)
@@ -456,7 +468,7 @@ class Chain(Workspace):
         self._set_seed("namer")
         settings = self.config.namer
         path = os.path.join(folder, namer_stage.BOXES_FILE)
-        boxes_rel_xyxy = namer_stage.find_boxes(model, self.data, path, write=self.chief)
+        boxes_rel_xyxy = namer_stage.find_boxes(localizer, self.data, path, write=self.chief)
         data = namer_stage.close_up_data(self.data, boxes_rel_xyxy, self.config)
         indices = np.flatnonzero(np.isfinite(boxes_rel_xyxy[:, 0]))
         namer = namer_stage.build_namer(self.config, len(self.dataset.class_names))

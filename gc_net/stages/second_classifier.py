@@ -23,13 +23,13 @@ BOXES_FILE = "boxes.npz"
 _BATCH_SIZE = 32
 
 
-def find_boxes(model, data, path, write=True):
+def find_boxes(localizer, data, path, write=True):
     """Return the upright boxes [N, 4] of the shapes in the training images, relative to them.
 
     Rows of unreadable images are NaN.
 
     Args:
-        model: The `GCNet`.
+        localizer: The `Localizer`.
         data: The `TrainingData`.
         path: File to take the result from, where it exists, and else to write it to.
         write: Whether to write it.
@@ -37,7 +37,7 @@ def find_boxes(model, data, path, write=True):
     found = read_array(path, "boxes_rel_xyxy")
     if found is not None:
         return found
-    locate = model.locator(data.resize_size)
+    place = localizer.placer(data.resize_size)
     boxes_rel_xyxy = np.full((len(data.split), 4), np.nan, np.float32)
     batches = evaluation_batches(
         data.split,
@@ -48,7 +48,7 @@ def find_boxes(model, data, path, write=True):
     )
     total = num_steps(len(data.split), _BATCH_SIZE, drop_remainder=False)
     for batch in track(batches, total, "Placing shapes"):
-        boxes_rel_xyxy[batch["index"].numpy()] = locate(batch["image"]).numpy()
+        boxes_rel_xyxy[batch["index"].numpy()] = place(batch["image"]).boxes.numpy()
     if write:
         write_array(path, boxes_rel_xyxy=boxes_rel_xyxy)
     return boxes_rel_xyxy
@@ -81,7 +81,7 @@ def build_namer(config, num_classes):
     Args:
         config: A `TrainConfig`.
     """
-    return untrained(config, num_classes, config.namer.image_size, name="namer")
+    return untrained(config, num_classes, config.namer.image_size, name="second_classifier")
 
 
 def trained_namer(namer, config, num_steps):

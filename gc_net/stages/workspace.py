@@ -20,6 +20,7 @@ import zlib
 import keras
 
 from gc_net.classifier import Classifier
+from gc_net.record import Record
 from gc_net.saving import MODEL_FILE, load_model, save_model
 from gc_net.stages import run_folder
 from gc_net.stages.config import ClassifierConfig
@@ -201,13 +202,18 @@ class Workspace:
 
     def _save(self, folder, model_dir, model):
         if self.chief:
-            info = {
-                "config": self.config.to_dict(),
-                "resize_size": self.data.resize_size,
-                "environment": run_folder.environment(),
-            }
             with run_folder.writing(model_dir):
-                save_model(model_dir, model, self.dataset.class_names, info)
+                save_model(model_dir, model, self.dataset.class_names, self._record())
             loop.clear_checkpoints(folder)
         # The others must not look for the result before it is there.
         devices.barrier()
+
+    def _save_localizer(self, folder, localizer):
+        if self.chief:
+            with run_folder.writing(self.model_dir):
+                localizer.save(self.model_dir)
+            loop.clear_checkpoints(folder)
+        devices.barrier()
+
+    def _record(self, loss_weights=None):
+        return Record(self.config.to_dict(), loss_weights or {}, run_folder.environment())

@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net.data import transforms
+from gc_net.localizer import Localizer
 from gc_net.metrics import box_iou
-from gc_net.saving import load_model
 from gc_net.shapes.base import Shape, pixel_grid
 from gc_net.stages.run_folder import RunError
 from gc_net.teachers.base import Lesson, Maps, MapTeacher, Placer, Targets, drawn_masks
@@ -55,20 +55,13 @@ class Model(MapTeacher):
     def _load(self):
         """Return the model, its size of whole images, and the function of these to shapes."""
         try:
-            saved = load_model(self.folder)
+            model = Localizer.load(self.folder)
         except ValueError as error:
             raise RunError(
                 "--warmup_teacher must be a known teacher (see --help) or the folder of a trained "
                 f"model. {error}"
             ) from error
-        model = saved.model
-        if not hasattr(model, "detector"):
-            raise RunError(
-                f"The teacher in {self.folder} is a {type(model).__name__}, which localizes "
-                "nothing. Give the folder of the model that a detector's training wrote."
-            )
-        image_size = model.detector.image_size
-        resize_size = saved.info.get("resize_size", image_size)
+        image_size, resize_size = model.image_size, model.resize_size
         window = transforms.center_window(resize_size, image_size)
 
         @tf.function(reduce_retracing=True)

@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from gc_net.data.pipeline import evaluation_batches
+from gc_net.localizer import placer
 from gc_net.metrics import best_iou
 from gc_net.training.callbacks import CsvLog, HealthCheck, ImageSummaries, ProgressBar, Scalars
 from gc_net.training.callbacks.progress_bar import SHOWN
@@ -82,11 +83,11 @@ class CorLocLog:
             indices=np.linspace(0, len(split) - 1, count).astype(int),
             cache=cache_dir,
         )
-        self._boxes = model.locator()
+        self._place = placer(model.detector)
 
     def __call__(self):
         found = [
-            best_iou(self._boxes(b["image"]), b["boxes_rel_xyxy"], b["num_boxes"])
+            best_iou(self._place(b["image"]).boxes, b["boxes_rel_xyxy"], b["num_boxes"])
             for b in self.batches
         ]
         iou = np.concatenate(found)

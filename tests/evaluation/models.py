@@ -8,6 +8,7 @@ import numpy as np
 import gc_net
 from gc_net.data.splits import Dataset, ImageError, Split, Truth
 from gc_net.generators.model import ModelGenerator
+from tests import models
 
 CLASS_NAMES = ("red", "green", "blue")
 SIZE = 32
@@ -93,6 +94,11 @@ def tiny_model(shape="rotated_ellipse", num_classes=3, head="native"):
         ModelGenerator(shape, SIZE),
         gc_net.Classifier("tiny", num_classes, SIZE, head=head, weights=None),
     )
+
+
+def localizer_of(model, class_names=CLASS_NAMES, resize_size=37, **options):
+    """Return the `Localizer` of a `GCNet`, which sees the paper's part of an image."""
+    return models.localizer_of(model, class_names, resize_size=resize_size, **options)
 
 
 def set_coefficients(model, coefficients):

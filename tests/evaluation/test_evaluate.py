@@ -14,11 +14,20 @@ from gc_net.datasets.folder import Folder
 from gc_net.evaluation import measure
 from gc_net.evaluation.evaluate import evaluate, evaluate_run, recorded_dataset, run_evaluation
 from gc_net.evaluation.results import read_history
+from gc_net.record import Record
 from gc_net.saving import save_model
 from gc_net.stages.run_folder import RunError
 from tests.data import encoded
 from tests.datasets.samples import write_photos, write_text
-from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, Masked, set_coefficients, tiny_model
+from tests.evaluation.models import (
+    CLASS_NAMES,
+    SIZE,
+    Blocks,
+    Masked,
+    localizer_of,
+    set_coefficients,
+    tiny_model,
+)
 from tests.evaluation.test_protocols import step_by_step_boxes
 
 RESIZE = 37  # 256 for 224, in proportion
@@ -63,7 +72,7 @@ def in_crop(box):
 class TestNumbers:
     def test_are_those_of_a_loop_over_the_images(self, model):
         dataset = Blocks()
-        result = evaluate(model, CLASS_NAMES, dataset, methods=["constant"], batch_size=4)
+        result = evaluate(localizer_of(model), dataset, methods=["constant"], batch_size=4)
         images = np.stack([result.read_image(row) for row in range(9)])
         logits = model.predict(images, verbose=0)["class_logits"]
         labels = dataset.split("test").labels
@@ -95,7 +104,7 @@ class TestNumbers:
         outputs.bias.assign([7, 3, 2, 6, 5, 4, 1])
         dataset = Blocks(num_test=30, class_names=names)
         labels = dataset.split("test").labels
-        result = evaluate(model, names, dataset, methods=[], ten_crop=ten_crop)
+        result = evaluate(localizer_of(model, names), dataset, methods=[], ten_crop=ten_crop)
         assert result.top_classes.tolist() == [[0, 3, 4, 5, 1]] * 30
         metrics, located = result.metrics, result.located
         assert metrics["cls_err_top1"] == pytest.approx(100 * 20 / 30, abs=1e-3)
@@ -108,20 +117,20 @@ class TestNumbers:
 
     def test_boxes_in_images_are_pixels_of_the_originals(self, model):
         dataset = Blocks()
-        result = evaluate(model, CLASS_NAMES, dataset, methods=[])
+        result = evaluate(localizer_of(model), dataset, methods=[])
         truth = result.boxes_in_images(result.truth_boxes_rel_xyxy)[:, 0]
         np.testing.assert_allclose(truth, [dataset.box(index) for index in range(9)], atol=1e-4)
 
     def test_of_the_whole_image_do_not_depend_on_the_crop(self, model):
         dataset = Blocks()
-        result = evaluate(model, CLASS_NAMES, dataset, protocol="full", methods=[])
+        result = evaluate(localizer_of(model), dataset, protocol="full", methods=[])
         boxes = [np.array(dataset.box(index)) / [60, 40, 60, 40] for index in range(9)]
         np.testing.assert_allclose(result.iou, [plain_iou(BOX, box) for box in boxes], atol=1e-3)
         assert result.resize_size == result.image_size == SIZE
 
     def test_ten_crops_average_the_probabilities_and_nothing_else(self):
         model, dataset = looking_model(), Blocks(num_test=30)
-        result = evaluate(model, CLASS_NAMES, dataset, methods=["cam"], ten_crop=True)
+        result = evaluate(localizer_of(model), dataset, methods=["cam"], ten_crop=True)
         split = dataset.split("test")
         wrong, corners = [], []
         for index in range(30):
@@ -135,7 +144,7 @@ class TestNumbers:
         assert result.metrics["cls_err_top1"] == pytest.approx(100 * np.mean(wrong), abs=1e-3)
         assert result.metrics["ten_crop"]
         # All else is of the central crop alone.
-        one_crop = evaluate(model, CLASS_NAMES, dataset, methods=["cam"])
+        one_crop = evaluate(localizer_of(model), dataset, methods=["cam"])
         np.testing.assert_array_equal(result.top_classes, one_crop.top_classes)
         np.testing.assert_allclose(result.top_probabilities, one_crop.top_probabilities, atol=1e-4)
         np.testing.assert_allclose(result.coefficients, one_crop.coefficients, atol=1e-4)
@@ -148,7 +157,7 @@ class TestNumbers:
 
     def test_batches_do_not_matter(self, model):
         results = [
-            evaluate(model, CLASS_NAMES, Blocks(), methods=["cam", "ddt"], batch_size=size)
+            evaluate(localizer_of(model), Blocks(), methods=["cam", "ddt"], batch_size=size)
             for size in (2, 9)
         ]
         assert results[0].metrics == results[1].metrics
@@ -157,7 +166,7 @@ class TestNumbers:
         model = tiny_model("rotated_rectangle")
         # 45° in the square, flatter in an image half as high again as it is wide.
         set_coefficients(model, [0.5, 0.5, 0.9, 0.1, np.pi / 4])
-        result = evaluate(model, CLASS_NAMES, Masked(), methods=[])
+        result = evaluate(localizer_of(model), Masked(), methods=[])
         expected = np.degrees(np.arctan2(40, 60))
         np.testing.assert_allclose(result.angle_error, expected, atol=1.0)
         assert result.metrics["angle_error"] == pytest.approx(result.angle_error.mean(), abs=1e-3)
@@ -167,25 +176,25 @@ class TestNumbers:
         set_coefficients(
             boxed, [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
         )
-        result = evaluate(boxed, CLASS_NAMES, Masked(), methods=[])
+        result = evaluate(localizer_of(boxed), Masked(), methods=[])
         assert result.mask_iou[0] > 0.85  # but for the pixels along its edges
         assert result.angle_error is None  # an upright shape has no angle
 
 
 class TestWhatIsLeftOut:
     def test_unreadable_images_are_named_and_in_no_denominator(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(bad=(2, 5)), methods=["constant"])
+        result = evaluate(localizer_of(model), Blocks(bad=(2, 5)), methods=["constant"])
         assert result.metrics["num_images"] == len(result) == 7
         assert result.metrics["num_unreadable"] == 2
         assert result.unreadable == (("test/2.png", "truncated"), ("test/5.png", "truncated"))
         assert result.index.tolist() == [0, 1, 3, 4, 6, 7, 8]
-        full = evaluate(model, CLASS_NAMES, Blocks(), methods=[])
+        full = evaluate(localizer_of(model), Blocks(), methods=[])
         expected = 100 * full.located[result.index].mean()
         assert result.metrics["corloc"] == pytest.approx(expected, abs=1e-3)
 
     def test_images_without_boxes_count_for_classes_only(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(without_boxes=(0, 4)), methods=["cam"])
-        full = evaluate(model, CLASS_NAMES, Blocks(), methods=[])
+        result = evaluate(localizer_of(model), Blocks(without_boxes=(0, 4)), methods=["cam"])
+        full = evaluate(localizer_of(model), Blocks(), methods=[])
         kept = np.setdiff1d(np.arange(9), (0, 4))
         assert result.metrics["num_images"] == 9
         assert result.metrics["num_without_boxes"] == 2
@@ -197,8 +206,8 @@ class TestWhatIsLeftOut:
     @pytest.mark.parametrize("without", [{"boxes": False}, {"without_boxes": range(9)}])
     def test_without_any_box_the_classes_are_measured_all_the_same(self, model, without):
         options = {"ten_crop": True, "methods": ["constant", "cam"]}
-        metrics = evaluate(model, CLASS_NAMES, Blocks(**without), **options).metrics
-        full = evaluate(model, CLASS_NAMES, Blocks(), **options).metrics
+        metrics = evaluate(localizer_of(model), Blocks(**without), **options).metrics
+        full = evaluate(localizer_of(model), Blocks(), **options).metrics
         for name in ("cls_err_top1", "cls_err_top1_ci95", "cls_err_top5", "num_images"):
             assert metrics[name] == full[name]
         assert metrics["num_without_boxes"] == 9
@@ -207,7 +216,7 @@ class TestWhatIsLeftOut:
         assert located and not located & set(metrics)
 
     def test_a_limit_takes_images_from_all_over_the_split(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(), methods=[], limit=3)
+        result = evaluate(localizer_of(model), Blocks(), methods=[], limit=3)
         assert result.index.tolist() == [0, 3, 6]
 
 
@@ -222,14 +231,14 @@ class TestErrors:
                 CLASS_NAMES,
                 "Class 1 is 'green' .* 'lime'",
             ),
-            (Blocks(), (), "no list of classes"),
-            (Blocks(), CLASS_NAMES[:2], "its list names 2"),
+            (Blocks(), (), "has 3 classes, and 0 names"),
+            (Blocks(), CLASS_NAMES[:2], "has 3 classes, and 2 names"),
             (Blocks(bad=range(9)), CLASS_NAMES, "No image could be evaluated.*truncated"),
         ],
     )
     def test_say_what_does_not_fit(self, model, dataset, names, message):
         with pytest.raises(ValueError, match=f"(?s){message}"):
-            evaluate(model, names, dataset, methods=[])
+            evaluate(localizer_of(model, names), dataset, methods=[])
 
     def test_training_images_that_cannot_be_read_for_a_method(self, model, monkeypatch):
         dataset, split = Blocks(), Blocks.split
@@ -243,40 +252,41 @@ class TestErrors:
 
         monkeypatch.setattr(Blocks, "split", damaged_train)
         with pytest.raises(ValueError, match="'ddt' cannot be used: None of the training im"):
-            evaluate(model, CLASS_NAMES, dataset, methods=["ddt"])
+            evaluate(localizer_of(model), dataset, methods=["ddt"])
         # One that was not asked for by name is left out.
-        assert "ddt" not in evaluate(model, CLASS_NAMES, dataset).metrics["methods"]
+        assert "ddt" not in evaluate(localizer_of(model), dataset).metrics["methods"]
 
-    def test_a_classifier_localizes_nothing(self, model):
+    def test_a_classifier_localizes_nothing(self, model, tmp_path):
+        save_model(tmp_path, model.classifier, CLASS_NAMES)
         with pytest.raises(ValueError, match="Classifier, which localizes nothing"):
-            evaluate(model.classifier, CLASS_NAMES, Blocks())
+            run_evaluation(tmp_path, Blocks(), tmp_path / "evaluation")
 
     def test_no_box_among_the_evaluated_images(self, model):
         with pytest.raises(DataError, match="None of the 3 evaluated images"):
-            evaluate(model, CLASS_NAMES, Blocks(without_boxes=(0, 3, 6)), methods=[], limit=3)
+            evaluate(localizer_of(model), Blocks(without_boxes=(0, 3, 6)), methods=[], limit=3)
 
     def test_an_unknown_method_names_the_known_ones(self, model):
         with pytest.raises(ValueError, match=r"Unknown method 'camera'.*grad_cam"):
-            evaluate(model, CLASS_NAMES, Blocks(), methods=["camera"])
+            evaluate(localizer_of(model), Blocks(), methods=["camera"])
 
     def test_a_method_that_was_asked_for_and_does_not_fit(self):
         model = tiny_model(head="position")
         with pytest.raises(ValueError, match=r"'cam' cannot be used.*one linear layer"):
-            evaluate(model, CLASS_NAMES, Blocks(), methods=["cam"])
+            evaluate(localizer_of(model), Blocks(), methods=["cam"])
 
     def test_a_method_that_was_not_asked_for_is_left_out_with_a_warning(self, caplog):
-        result = evaluate(tiny_model(head="position"), CLASS_NAMES, Blocks(), limit=3)
+        result = evaluate(localizer_of(tiny_model(head="position")), Blocks(), limit=3)
         assert "cam_fixed" not in result.methods
         assert "grad_cam_fixed" in result.methods
         assert "'cam' is left out" in caplog.text
 
     def test_whole_images_have_no_ten_crops(self, model):
         with pytest.raises(ValueError, match="'full' has no crops"):
-            evaluate(model, CLASS_NAMES, Blocks(), protocol="full", ten_crop=True)
+            evaluate(localizer_of(model), Blocks(), protocol="full", ten_crop=True)
 
     @pytest.mark.parametrize("protocol", ["full", "wsoleval"])
     def test_whole_images_are_squashed_to_one_size(self, model, tmp_path, protocol):
-        save_model(tmp_path / "model", model, CLASS_NAMES, {"resize_size": 40})
+        localizer_of(model, resize_size=40).save(tmp_path / "model")
         options = {"protocol": protocol, "methods": [], "limit": 1}
         with pytest.raises(ValueError, match=f"'{protocol}' shows whole images: .* resize_size"):
             run_evaluation(
@@ -288,7 +298,7 @@ class TestErrors:
 
     def test_a_model_that_does_not_say_what_it_was_trained_on(self):
         with pytest.raises(ValueError, match="Name one"):
-            recorded_dataset({})
+            recorded_dataset(Record())
 
 
 @pytest.mark.parametrize("boxes", ["mine, too.csv", "name=value.csv", "2024"])
@@ -303,13 +313,13 @@ def test_a_box_file_may_have_any_name_and_comes_before_that_of_the_record(tmp_pa
         text += "<xmin>2</xmin><ymin>3</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object>"
         write_text(tmp_path / boxes / "one.xml", f"{text}</annotation>")
     data = {"dataset": "folder", "data_dir": str(tmp_path), "dataset_options": options}
-    dataset = recorded_dataset({"config": {"data": data}}, boxes=boxes)
+    dataset = recorded_dataset(Record({"data": data}), boxes=boxes)
     assert dataset.truth("test").boxes.tolist() == [[1, 2, 3, 4]]
 
 
 def test_a_box_file_for_a_dataset_that_takes_none_is_an_error_that_names_it():
     with pytest.raises(DataError, match=r"'creatures' cannot be opened with .*'boxes': 'a,b.csv'"):
-        recorded_dataset({}, dataset="creatures", boxes="a,b.csv")
+        recorded_dataset(Record(), dataset="creatures", boxes="a,b.csv")
 
 
 def test_a_photo_that_was_taken_sideways_is_compared_with_boxes_of_it_upright(tmp_path):
@@ -321,7 +331,9 @@ def test_a_photo_that_was_taken_sideways_is_compared_with_boxes_of_it_upright(tm
     write_text(tmp_path / "boxes.csv", "path,xmin,ymin,xmax,ymax\nval/a/turned.jpg,4,33,20,51\n")
     model = tiny_model("rectangle", num_classes=2)
     set_coefficients(model, [12 / 40, 42 / 60, 16 / 40, 18 / 60])
-    result = evaluate(model, ("a", "b"), Folder(tmp_path), protocol="full", methods=[])
+    result = evaluate(
+        localizer_of(model, ("a", "b")), Folder(tmp_path), protocol="full", methods=[]
+    )
     assert result.files[0] == "val/a/turned.jpg"
     assert result.sizes[0].tolist() == [60, 40]
     assert result.iou[0] == pytest.approx(1, abs=1e-3)
@@ -336,10 +348,10 @@ class TestFiles:
     @pytest.fixture(scope="class")
     def output(self, model, tmp_path_factory):
         folder = tmp_path_factory.mktemp("run")
-        save_model(folder / "model", model, CLASS_NAMES, {"resize_size": 40})
+        localizer_of(model, resize_size=40).save(folder / "model")
         metrics = run_evaluation(
             folder / "model",
-            lambda info: Blocks(bad=(1,)),
+            lambda record: Blocks(bad=(1,)),
             folder / "evaluation",
             protocol="wsoleval",
             methods=["constant", "cam"],
@@ -415,7 +427,7 @@ class TestAnEvaluationThatIsThere:
     @pytest.fixture
     def folders(self, model, tmp_path):
         """A saved model, and where its evaluation is written."""
-        save_model(tmp_path / "model", model, CLASS_NAMES, {"resize_size": 40})
+        localizer_of(model, resize_size=40).save(tmp_path / "model")
         return tmp_path / "model", tmp_path / "evaluation"
 
     @pytest.mark.parametrize(
@@ -425,7 +437,7 @@ class TestAnEvaluationThatIsThere:
             ({"split": "train"}, "split was 'test', now 'train'"),
             ({"ten_crop": True}, "ten_crop was False, now True"),
             ({"limit": 3}, "limit was None, now 3"),
-            ({"look": 1.3}, "look was 0.0, now 1.3"),
+            ({"second_look": 1.3}, "second_look was 0.0, now 1.3"),
             ({"resize_size": 36}, "resize_size was 40, now 36"),
             ({"dataset": Elsewhere()}, "dataset was 'blocks', now 'elsewhere'"),
             ({"dataset": Blocks(num_test=8)}, "images was '9 images, .*, now '8 images, "),
@@ -450,7 +462,9 @@ class TestAnEvaluationThatIsThere:
     def test_is_replaced_by_one_measured_alike(self, folders, bad):
         model_dir, output = folders
         run_evaluation(model_dir, Blocks(bad=bad), output, methods=["constant"])
-        metrics = run_evaluation(model_dir, Blocks(), output, methods=[], replace=False, look=0)
+        metrics = run_evaluation(
+            model_dir, Blocks(), output, methods=[], replace=False, second_look=0
+        )
         assert json.loads((output / "metrics.json").read_text()) == metrics
         assert metrics["methods"] == {}
 
@@ -476,7 +490,7 @@ class TestFilesWithoutBoxes:
     @pytest.fixture(scope="class")
     def model_dir(self, model, tmp_path_factory):
         folder = tmp_path_factory.mktemp("run") / "model"
-        save_model(folder, model, CLASS_NAMES)
+        localizer_of(model).save(folder)
         return folder
 
     def test_are_those_of_the_classes_and_what_is_missing_is_said(
@@ -500,7 +514,7 @@ class TestFilesWithoutBoxes:
         ],
     )
     def test_a_run_ends_with_what_can_be_measured(self, tmp_path, capsys, model, dataset, told):
-        save_model(tmp_path / "model", model, CLASS_NAMES)
+        localizer_of(model).save(tmp_path / "model")
         evaluate_run(tmp_path / "model", dataset)
         assert told in capsys.readouterr().out
         if "/" in told:
@@ -528,7 +542,7 @@ class TestFilesWithoutBoxes:
 
 class TestPictures:
     def test_images_and_masks_are_those_the_network_saw(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(bad=(0,)), methods=[])
+        result = evaluate(localizer_of(model), Blocks(bad=(0,)), methods=[])
         image = transforms.squash(Blocks().split("test").read(1), RESIZE)[2:34, 2:34]
         np.testing.assert_array_equal(result.read_image(0), image)
         masks = result.render_masks(np.array([0, 3]))
@@ -536,7 +550,7 @@ class TestPictures:
         assert masks[0, 16, 16] > 0.5 > masks[0, 0, 0]
 
     def test_the_mean_colour_normalizes_to_zero(self, model):
-        result = evaluate(model, CLASS_NAMES, Blocks(), methods=[], limit=1)
+        result = evaluate(localizer_of(model), Blocks(), methods=[], limit=1)
         np.testing.assert_allclose(result.mean_color, 127.0, atol=1e-3)
 
 

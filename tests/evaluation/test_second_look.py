@@ -11,11 +11,18 @@ from gc_net.data import transforms
 from gc_net.data.splits import DataError
 from gc_net.evaluation import second_look
 from gc_net.evaluation.evaluate import evaluate, run_evaluation
-from gc_net.localizer import Localizer
+from gc_net.prediction.second_look import SecondLook
 from gc_net.saving import save_model
 from gc_net.stages.config import DataConfig
 from gc_net.training.folds import assign_folds
-from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, set_coefficients, tiny_model
+from tests.evaluation.models import (
+    CLASS_NAMES,
+    SIZE,
+    Blocks,
+    localizer_of,
+    set_coefficients,
+    tiny_model,
+)
 from tests.training.samples import run_tool
 
 LOOK, RESIZE = 1.2, 37
@@ -78,8 +85,8 @@ def looked_at(classifier, protocol):
 @pytest.mark.parametrize("protocol", ["paper", "full"])
 def test_classes_are_those_of_the_mean_of_both_looks(model, protocol):
     options = {"protocol": protocol, "methods": ["constant", "cam"], "batch_size": 4}
-    plain = evaluate(model, CLASS_NAMES, Blocks(), **options)
-    result = evaluate(model, CLASS_NAMES, Blocks(), look=LOOK, **options)
+    plain = evaluate(localizer_of(model), Blocks(), **options)
+    result = evaluate(localizer_of(model), Blocks(), second_look=LOOK, **options)
     first, second = looked_at(model.classifier, protocol)
     mean = (first + second) / 2
     labels = Blocks().split("test").labels
@@ -94,13 +101,13 @@ def test_classes_are_those_of_the_mean_of_both_looks(model, protocol):
     np.testing.assert_array_equal(result.boxes_rel_xyxy, plain.boxes_rel_xyxy)
     for name in ("corloc", "mean_iou", "methods"):
         assert result.metrics[name] == plain.metrics[name]
-    assert result.metrics["settings"]["look"] == LOOK
-    assert plain.metrics["settings"]["look"] == 0.0
+    assert result.metrics["settings"]["second_look"] == LOOK
+    assert plain.metrics["settings"]["second_look"] == 0.0
 
 
 def test_ten_crops_are_averaged_with_the_close_up(model):
     options = {"methods": [], "ten_crop": True}
-    result = evaluate(model, CLASS_NAMES, Blocks(), look=LOOK, **options)
+    result = evaluate(localizer_of(model), Blocks(), second_look=LOOK, **options)
     _, second = looked_at(model.classifier, "paper")
     read, labels = Blocks().split("test").read, Blocks().split("test").labels
     wrong = []
@@ -115,10 +122,11 @@ def test_ten_crops_are_averaged_with_the_close_up(model):
 
 @pytest.mark.parametrize("with_namer", [False, True])
 def test_evaluation_sees_what_prediction_sees(model, namer, with_namer):
-    looking = model.naming(model.classifier, LOOK, namer if with_namer else None)
-    result = evaluate(looking, CLASS_NAMES, Blocks(), protocol="full", methods=[])
+    second = namer if with_namer else None
+    looking = localizer_of(model, resize_size=SIZE, second_look=LOOK, second_classifier=second)
+    result = evaluate(looking, Blocks(), protocol="full", methods=[])
     read = Blocks().split("test").read
-    predictions = Localizer(looking, CLASS_NAMES).predict([read(index) for index in range(9)])
+    predictions = looking.predict([read(index) for index in range(9)])
     for row, prediction in enumerate(predictions):
         found = [score.probability for score in prediction.classes]
         np.testing.assert_allclose(found, result.top_probabilities[row], atol=1e-5)
@@ -128,41 +136,37 @@ def test_evaluation_sees_what_prediction_sees(model, namer, with_namer):
 @pytest.mark.parametrize("look", [0.0, LOOK])
 def test_the_metrics_tell_the_namer_that_was_asked(model, namer, look):
     for given, size in ((namer, SIZE + 12), (None, None)):
-        named = model.naming(model.classifier, LOOK, given)
-        result = evaluate(named, CLASS_NAMES, Blocks(), methods=[], limit=3, look=look)
-        assert result.metrics["settings"]["namer_size"] == (size if look else None)
+        named = localizer_of(model, second_look=LOOK, second_classifier=given)
+        result = evaluate(named, Blocks(), methods=[], limit=3, second_look=look)
+        assert result.metrics["settings"]["second_classifier_size"] == (size if look else None)
 
 
 def test_the_model_says_the_look_and_may_be_overruled(model, tmp_path):
-    model.look = LOOK
-    try:
-        save_model(tmp_path / "model", model, CLASS_NAMES)
-    finally:
-        model.look = 0.0
+    localizer_of(model, second_look=LOOK).save(tmp_path / "model")
     options = {"methods": [], "report": False}
     given = tmp_path / "model", Blocks()
     own = run_evaluation(*given, tmp_path / "own", **options)
-    without = run_evaluation(*given, tmp_path / "without", look=0.0, **options)
-    assert own["settings"]["look"] == LOOK and without["settings"]["look"] == 0.0
-    plain = evaluate(model, CLASS_NAMES, Blocks(), methods=[]).metrics
+    without = run_evaluation(*given, tmp_path / "without", second_look=0.0, **options)
+    assert own["settings"]["second_look"] == LOOK and without["settings"]["second_look"] == 0.0
+    plain = evaluate(localizer_of(model), Blocks(), methods=[]).metrics
     assert {**without, "model": ""} == json.loads(json.dumps(plain))
     assert json.loads((tmp_path / "own" / "metrics.json").read_text()) == own
-    with pytest.raises(ValueError, match="`look` must be 0, for no second look"):
-        run_evaluation(*given, tmp_path / "refused", look=-1.0, **options)
+    with pytest.raises(ValueError, match="`second_look` must be 0, for no second look"):
+        run_evaluation(*given, tmp_path / "refused", second_look=-1.0, **options)
 
 
 def test_a_cache_of_squashed_images_does_not_keep_from_looking_closer(model, tmp_path):
-    options = {"methods": [], "look": LOOK}
-    plain = evaluate(model, CLASS_NAMES, Blocks(), **options)
+    options = {"methods": [], "second_look": LOOK}
+    plain = evaluate(localizer_of(model), Blocks(), **options)
     for _ in range(2):
-        cached = evaluate(model, CLASS_NAMES, Blocks(), cache=tmp_path, **options)
+        cached = evaluate(localizer_of(model), Blocks(), cache=tmp_path, **options)
         assert cached.metrics == plain.metrics
         np.testing.assert_array_equal(cached.top_probabilities, plain.top_probabilities)
 
 
 def test_unreadable_images_are_left_out_as_ever(model):
-    result = evaluate(model, CLASS_NAMES, Blocks(bad=(2, 5)), methods=[], look=LOOK)
-    full = evaluate(model, CLASS_NAMES, Blocks(), methods=[], look=LOOK)
+    result = evaluate(localizer_of(model), Blocks(bad=(2, 5)), methods=[], second_look=LOOK)
+    full = evaluate(localizer_of(model), Blocks(), methods=[], second_look=LOOK)
     assert result.index.tolist() == [0, 1, 3, 4, 6, 7, 8]
     expected = full.top_probabilities[result.index]
     np.testing.assert_allclose(result.top_probabilities, expected, atol=1e-5)
@@ -170,7 +174,7 @@ def test_unreadable_images_are_left_out_as_ever(model):
 
 def test_an_original_that_is_gone_at_the_second_look_is_an_error(model):
     data = Blocks(bad=(2,)).split("test")
-    judge = second_look.CloserJudge(model.classifier, data, [LOOK])
+    judge = SecondLook(model.classifier, data, [LOOK], required=True)
     with pytest.raises(DataError, match=r"for the second look\. 1 unreadable image skipped"):
         judge([1, 2], np.tile([0.2, 0.2, 0.6, 0.5], (2, 1)))
 
@@ -178,8 +182,9 @@ def test_an_original_that_is_gone_at_the_second_look_is_an_error(model):
 class TestChoosing:
     def test_rows_are_those_of_a_loop_over_the_images(self, model):
         data = Blocks().split("train")
+        whole = localizer_of(model, resize_size=SIZE)
         rows = second_look.measure(
-            model, data, [(model.classifier, np.arange(12))], looks=(0.5, LOOK)
+            whole, data, [(model.classifier, np.arange(12))], looks=(0.5, LOOK)
         )
         images = [data.read(index) for index in range(12)]
         whole = probabilities(model.classifier, [transforms.squash(i, SIZE) for i in images])
@@ -210,7 +215,7 @@ class TestChoosing:
         assert sum("<" in line for line in lines) == 1
 
     def test_no_box_is_read_and_it_says_who_judged(self, model, tmp_path, monkeypatch, capsys):
-        save_model(tmp_path, model, CLASS_NAMES)
+        localizer_of(model, resize_size=SIZE).save(tmp_path)
         monkeypatch.setattr(Blocks, "truth", lambda self, name: pytest.fail("boxes were read"))
         rows = second_look.diagnose_looks(tmp_path, Blocks(), limit=6)
         printed = capsys.readouterr().out
@@ -221,24 +226,22 @@ class TestChoosing:
         assert "should not be measured on them" in capsys.readouterr().out
 
     def test_where_no_image_can_be_read_it_says_so(self, model, tmp_path):
-        save_model(tmp_path, model, CLASS_NAMES)
+        localizer_of(model, resize_size=SIZE).save(tmp_path)
         bad = Blocks(num_test=4, bad=range(4))
         with pytest.raises(DataError, match=r"No image could be evaluated\. 4 unreadable images"):
             second_look.diagnose_looks(tmp_path, bad, split="test")
 
-    @pytest.mark.parametrize("recorded", [False, True])
-    def test_a_model_with_a_namer_keeps_the_look_that_this_was_trained_for(
-        self, model, namer, tmp_path, recorded
+    def test_a_model_with_a_second_classifier_keeps_the_look_that_it_was_trained_for(
+        self, model, namer, tmp_path
     ):
-        info = {"config": {"detector": {"look": 1.6}}} if recorded else {}
-        named = model.naming(model.classifier, LOOK, namer)
-        save_model(tmp_path, named, CLASS_NAMES, info)
-        expected = "--look=1.6" if recorded else "--look=1.2"
-        with pytest.raises(ValueError, match=f"it was trained for: {expected}.*before a namer"):
+        localizer_of(model, second_look=LOOK, second_classifier=namer).save(tmp_path)
+        expected = r"it was trained for: --second_look=1\.2.*before a second classifier"
+        with pytest.raises(ValueError, match=expected):
             second_look.diagnose_looks(tmp_path, Blocks(), limit=3)
 
     @pytest.mark.parametrize(
-        ("best", "advice"), [(None, "No second look helps: --look=0."), (1.3, "at --look=1.3.")]
+        ("best", "advice"),
+        [(None, "No second look helps: --second_look=0."), (1.3, "at --second_look=1.3.")],
     )
     def test_what_does_best_is_advised_be_it_no_second_look(
         self, tmp_path, capsys, monkeypatch, best, advice
@@ -255,7 +258,7 @@ class TestChoosing:
             for look in (None, 1.0, 1.3)
         ]
         monkeypatch.setattr(second_look, "measure", lambda *arguments, **options: rows)
-        save_model(tmp_path, tiny_model(), CLASS_NAMES)
+        localizer_of(tiny_model()).save(tmp_path)
         second_look.diagnose_looks(tmp_path, Blocks(), limit=3)
         assert advice in capsys.readouterr().out
 
@@ -263,8 +266,8 @@ class TestChoosing:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--classifiers=runs/x",), "--classifiers is for --look"),
-        (("--look", "--landscape"), "one reads boxes, the other must not"),
+        (("--classifiers=runs/x",), "--classifiers is for --second_looks"),
+        (("--second_looks", "--landscape"), "one reads boxes, the other must not"),
     ],
 )
 def test_the_tool_refuses_flags_that_do_not_go_together(flags, message):
@@ -303,7 +306,7 @@ class TestFolds:
 
     @pytest.fixture
     def model_dir(self, model, tmp_path):
-        save_model(tmp_path / "model", model, CLASS_NAMES)
+        localizer_of(model, resize_size=SIZE).save(tmp_path / "model")
         return tmp_path / "model"
 
     def test_each_image_is_judged_by_the_classifier_not_fitted_on_it(

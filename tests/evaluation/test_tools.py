@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from gc_net.datasets import get
-from gc_net.saving import save_model
-from tests.evaluation.models import CLASS_NAMES, tiny_model
+from gc_net.record import Record
+from tests.evaluation.models import localizer_of, tiny_model
 from tests.processes import run_tool
 
 
@@ -37,7 +37,7 @@ def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wro
     }
     names = get("creatures", num_classes=2).class_names
     model_dir = tmp_path / "run" / "model"
-    save_model(model_dir, tiny_model(num_classes=2), names, {"config": {"data": data}})
+    localizer_of(tiny_model(num_classes=2), names, record=Record({"data": data})).save(model_dir)
     result = run_tool("evaluate", f"--model={model_dir}", "--methods=constant,ddt")
     assert result.returncode == 0, result.stderr
     assert "6 images of creatures (test), protocol paper" in result.stdout
@@ -59,7 +59,7 @@ def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wro
 
 @pytest.mark.slow
 def test_evaluate_says_in_one_line_what_does_not_fit(tmp_path):
-    save_model(tmp_path / "model", tiny_model(), CLASS_NAMES)
+    localizer_of(tiny_model()).save(tmp_path / "model")
     result = run_tool(
         "evaluate", f"--model={tmp_path / 'model'}", "--dataset=creatures", "--limit=2"
     )

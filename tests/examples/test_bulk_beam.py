@@ -9,7 +9,7 @@ beam = pytest.importorskip("apache_beam", reason="Apache Beam is not installed")
 from examples import bulk_beam  # noqa: E402
 from gc_net.export.saved_model import export_saved_model  # noqa: E402
 from gc_net.prediction.predict_files import predict_files  # noqa: E402
-from gc_net.saving import save_model  # noqa: E402
+from tests.models import localizer_of  # noqa: E402
 from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model  # noqa: E402
 
 NUM_IMAGES = 23
@@ -18,7 +18,7 @@ NUM_IMAGES = 23
 @pytest.mark.parametrize("shape", ["rotated_ellipse", "rotated_rectangle"])
 def test_results_are_those_of_tools_predict(tmp_path, shape):
     # Squashed to more than the networks see, as images are in training.
-    save_model(tmp_path / "model", varied_model(shape), CLASS_NAMES, {"resize_size": 37})
+    localizer_of(varied_model(shape), CLASS_NAMES, resize_size=37).save(tmp_path / "model")
     version, _ = export_saved_model(tmp_path / "model", tmp_path / "exported", top_k=None)
     photos = tmp_path / "photos"
     for number in range(NUM_IMAGES):
@@ -50,11 +50,9 @@ def test_results_are_those_of_tools_predict(tmp_path, shape):
 
 
 def test_a_model_that_looks_twice_is_refused(tmp_path):
-    model = varied_model()
-    model.look = 1.3
-    save_model(tmp_path / "model", model, CLASS_NAMES)
+    localizer_of(varied_model(), CLASS_NAMES, second_look=1.3).save(tmp_path / "model")
     version, _ = export_saved_model(tmp_path / "model", tmp_path / "exported")
-    with pytest.raises(ValueError, match=r"looks at its shapes a second time.*--look=0"):
+    with pytest.raises(ValueError, match=r"looks at its shapes a second time.*--second_look=0"):
         bulk_beam.predict(beam.Pipeline(), version, "photos/**", str(tmp_path / "part"))
 
 

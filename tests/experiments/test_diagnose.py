@@ -1,7 +1,5 @@
 """Diagnosis: agreement tells a detector that looks from one that does not, and reads no box."""
 
-import types
-
 import keras
 import numpy as np
 import pytest
@@ -9,10 +7,10 @@ import tensorflow as tf
 
 from gc_net import shapes
 from gc_net.data.splits import DataError
+from gc_net.detector import Detector
 from gc_net.experiments import diagnose
-from gc_net.model import GCNet
-from gc_net.saving import save_model
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, tiny_model
+from tests.models import localizer_of
 
 RESIZE = 37
 
@@ -21,6 +19,8 @@ class Oracle:
     """Finds the bright block of `Blocks` by its pixels, or gives one answer for every image."""
 
     image_size = SIZE
+
+    place = Detector.place
 
     def __init__(self, looks):
         self.looks = looks
@@ -41,11 +41,7 @@ class Oracle:
 
 
 def measured(looks):
-    detector = Oracle(looks)
-    model = types.SimpleNamespace(detector=detector, shape=detector.shape)
-    for method in (GCNet.place, GCNet.locator):
-        setattr(model, method.__name__, types.MethodType(method, model))
-    return diagnose.agreement(model, Blocks().split("train"), RESIZE)
+    return diagnose.agreement(Oracle(looks), Blocks().split("train"), RESIZE)
 
 
 def test_a_detector_that_looks_agrees_with_itself_and_one_that_does_not_cannot():
@@ -97,7 +93,7 @@ class TestLandscape:
 def test_where_no_image_can_be_read_it_says_so(tmp_path):
     dataset = Blocks(num_test=4, bad=range(4))
     model = tiny_model()
-    save_model(tmp_path, model, CLASS_NAMES, {"resize_size": RESIZE})
+    localizer_of(model, CLASS_NAMES, resize_size=RESIZE).save(tmp_path)
     expected = r"No image could be evaluated\. 4 unreadable images skipped:\n  test/0\.png: trunc"
     with pytest.raises(DataError, match=expected):
         diagnose.diagnose(tmp_path, dataset, split="test")
@@ -107,14 +103,14 @@ def test_where_no_image_can_be_read_it_says_so(tmp_path):
 
 def test_what_cannot_be_read_is_left_out_and_named_once(caplog):
     split = Blocks(num_test=4, bad=(1, 3)).split("test")
-    found = diagnose.agreement(tiny_model(), split, RESIZE, batch_size=2)
+    found = diagnose.agreement(tiny_model().detector, split, RESIZE, batch_size=2)
     assert found["num_images"] == 2
     (record,) = caplog.records
     assert "2 unreadable images skipped:\n  test/1.png: truncated" in record.getMessage()
 
 
 def test_without_the_landscape_no_box_is_read(tmp_path, monkeypatch, capsys):
-    save_model(tmp_path, tiny_model(), CLASS_NAMES, {"resize_size": RESIZE})
+    localizer_of(tiny_model(), CLASS_NAMES, resize_size=RESIZE).save(tmp_path)
     dataset = Blocks()
     monkeypatch.setattr(Blocks, "truth", lambda self, name: pytest.fail("boxes were read"))
     found = diagnose.diagnose(tmp_path, dataset)
@@ -123,7 +119,7 @@ def test_without_the_landscape_no_box_is_read(tmp_path, monkeypatch, capsys):
 
 
 def test_the_landscape_says_that_it_reads_boxes(tmp_path, capsys):
-    save_model(tmp_path, tiny_model(), CLASS_NAMES, {"resize_size": RESIZE})
+    localizer_of(tiny_model(), CLASS_NAMES, resize_size=RESIZE).save(tmp_path)
     found = diagnose.diagnose(tmp_path, Blocks(), split="test", with_landscape=True)
     printed = capsys.readouterr().out
     assert "has read boxes" in printed and "exact boxes" in printed

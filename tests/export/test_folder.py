@@ -11,19 +11,20 @@ from gc_net.evaluation.files import evaluation_folder
 from gc_net.export.card import find_metrics
 from gc_net.export.folder import export_folder
 from gc_net.localizer import load
-from gc_net.saving import save_model
+from gc_net.record import Record
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, noise, varied_model
 
-INFO = {
-    "config": {"data": {"dataset": "cub", "data_dir": "/home/me/CUB_200_2011"}},
-    "environment": {"command": ["/home/me/tools/train.py", "--data_dir=/home/me/CUB_200_2011"]},
-}
+RECORD = Record(
+    settings={"data": {"dataset": "cub", "data_dir": "/home/me/CUB_200_2011"}},
+    environment={"command": ["/home/me/tools/train.py", "--data_dir=/home/me/CUB_200_2011"]},
+)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    save_model(folder / "model", varied_model(), CLASS_NAMES, INFO)
+    localizer_of(varied_model(), CLASS_NAMES, record=RECORD).save(folder / "model")
     (folder / "evaluation").mkdir()
     metrics = {"corloc": 12.5, "model": "/home/me/runs/birds/model"}
     (folder / "evaluation" / "metrics.json").write_text(json.dumps(metrics))
@@ -85,9 +86,9 @@ class TestMetrics:
 def test_no_file_tells_where_it_was_trained(exported):
     for file in exported[0].iterdir():
         assert b"/home/me" not in file.read_bytes()
-    info = json.loads((exported[0] / "model.json").read_text())["info"]
-    assert info["config"]["data"]["data_dir"] == "CUB_200_2011"
-    assert info["environment"]["command"] == ["train.py", "--data_dir=CUB_200_2011"]
+    record = json.loads((exported[0] / "model.json").read_text())["record"]
+    assert record["settings"]["data"]["data_dir"] == "CUB_200_2011"
+    assert record["environment"]["command"] == ["train.py", "--data_dir=CUB_200_2011"]
 
 
 def test_a_folder_that_exists_is_left_alone(run, exported):

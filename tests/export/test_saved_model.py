@@ -9,7 +9,8 @@ import tensorflow as tf
 from gc_net.export import versions, warmup
 from gc_net.export.saved_model import export_saved_model
 from gc_net.localizer import load
-from gc_net.saving import save_model
+from gc_net.record import Record
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, noise, varied_model
 from tests.processes import run_python
 
@@ -18,8 +19,8 @@ from tests.processes import run_python
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     # Squashed to more than the networks see, as images are in training.
-    info = {"config": {"dataset": "none"}, "resize_size": 37}
-    save_model(folder / "model", varied_model(), CLASS_NAMES, info)
+    record = Record({"data": {"dataset": "none"}})
+    localizer_of(varied_model(), CLASS_NAMES, resize_size=37, record=record).save(folder / "model")
     (folder / "evaluation").mkdir()
     (folder / "evaluation" / "metrics.json").write_text(json.dumps({"corloc": 12.5}))
     return folder

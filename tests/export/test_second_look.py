@@ -15,28 +15,28 @@ from gc_net.export.folder import export_folder
 from gc_net.export.saved_model import export_saved_model
 from gc_net.export.tflite import export_tflite, run
 from gc_net.localizer import load
-from gc_net.saving import load_model, save_model
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, IMAGE_SIZE, encode, noise, varied_model
 
 LOOK = 0.9
 
 
-@pytest.fixture(scope="module", params=["classifier", "namer"])
+@pytest.fixture(scope="module", params=["classifier", "second_classifier"])
 def model_dir(request, tmp_path_factory):
-    """A model whose classifier looks twice, or one with a namer, which sees larger close-ups."""
+    """A model whose classifier looks twice, or one with a second, of larger close-ups."""
     keras.utils.set_random_seed(0)
-    model, namer = varied_model(), None
-    if request.param == "namer":
-        namer = Classifier("tiny", len(CLASS_NAMES), IMAGE_SIZE + 12, weights=None, name="namer")
-        kernel = namer.head.get_layer("outputs").kernel
+    model, second = varied_model(), None
+    if request.param == "second_classifier":
+        second = Classifier("tiny", len(CLASS_NAMES), IMAGE_SIZE + 12, weights=None)
+        kernel = second.head.get_layer("outputs").kernel
         kernel.assign(np.random.default_rng(7).normal(0, 3, kernel.shape))
-    model = model.naming(model.classifier, LOOK, namer)
     # Smaller shapes than an untrained detector places, so that there is a reason to look closer.
     outputs = model.detector.head.get_layer("outputs")
     outputs.kernel.assign(outputs.kernel * 0.3)
     outputs.bias.assign([0.0, 0.0, -1.0, -1.5, 0.0])
     folder = tmp_path_factory.mktemp("model")
-    save_model(folder, model, CLASS_NAMES)
+    options = {"second_look": LOOK, "second_classifier": second}
+    localizer_of(model, CLASS_NAMES, **options).save(folder)
     return folder
 
 
@@ -88,7 +88,7 @@ def test_close_ups_in_the_graph_are_within_two_grey_levels_of_those_outside():
 def test_every_signature_agrees_with_keras_on_images_that_are_not_square(model_dir, served):
     _, differences, signatures = served
     assert max(differences.values()) < 1e-4
-    looking, plain = load(model_dir), load(model_dir, look=0)
+    looking, plain = load(model_dir), load(model_dir, second_look=0)
     changed = []
     for image in IMAGES:
         (expected,), (first,) = looking.predict(image), plain.predict(image)
@@ -125,43 +125,43 @@ def test_the_batch_size_is_free(served, batch):
 
 
 def test_the_look_can_be_given_to_an_export(model_dir, tmp_path):
-    folder, _ = export_folder(model_dir, tmp_path / "folder", look=1.5)
-    assert load_model(folder).model.look == 1.5
+    folder, _ = export_folder(model_dir, tmp_path / "folder", second_look=1.5)
+    assert load(folder).second_look == 1.5
     with open(os.path.join(folder, "model_card.md"), encoding="utf-8") as file:
         assert "| second look | a region of 1.5 ×" in file.read()
 
 
-def test_without_a_second_look_there_is_no_namer_in_an_export(model_dir, tmp_path):
-    model = load_model(model_dir).model
-    folder, _ = export_folder(model_dir, tmp_path / "folder", look=0.0)
-    assert load_model(folder).model.namer is None
-    served, _ = export_saved_model(model_dir, tmp_path / "plain", look=0.0)
+def test_without_a_second_look_there_is_no_second_classifier_in_an_export(model_dir, tmp_path):
+    whole = load(model_dir)
+    folder, _ = export_folder(model_dir, tmp_path / "folder", second_look=0.0)
+    assert load(folder).second_classifier is None
+    served, _ = export_saved_model(model_dir, tmp_path / "plain", second_look=0.0)
     loaded = tf.saved_model.load(served)
     found = loaded.signatures["serve_uint8"](tf.constant(IMAGES[0][None]))
-    (expected,) = load(model_dir, look=0).predict(IMAGES[0])
+    (expected,) = load(model_dir, second_look=0).predict(IMAGES[0])
     probabilities = by_class(found["class_ids"][0], found["class_probabilities"][0])
     np.testing.assert_allclose(probabilities, of_prediction(expected), atol=0.03)
-    namer = [] if model.namer is None else model.namer.variables
-    assert len(loaded.model_variables) == len(model.variables) - len(namer)
+    second = whole.second_classifier.variables if whole.second_classifier else []
+    assert len(loaded.model_variables) == len(whole.variables) - len(second)
     for exported in (folder, served):
-        assert card_row(exported, "namer") == "none"
-        assert card_row(exported, "parameters") == num_parameters(model)
+        assert card_row(exported, "second classifier") == "none"
+        assert card_row(exported, "parameters") == num_parameters(whole)
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
 def test_a_tflite_file_has_the_first_look_and_says_so(model_dir, tmp_path, caplog):
-    with pytest.raises(ValueError, match="leave out --look"):
-        export_tflite(model_dir, tmp_path / "refused", look=1.0)
+    with pytest.raises(ValueError, match="leave out --second_look"):
+        export_tflite(model_dir, tmp_path / "refused", second_look=1.0)
     assert not os.path.exists(tmp_path / "refused")
     folder, _ = export_tflite(model_dir, tmp_path / "birds")
     assert "its classes are those of the first look" in caplog.text
     with open(os.path.join(folder, "model_card.md"), encoding="utf-8") as file:
         card = file.read()
     assert "Nor is there the second look" in card
-    assert card_row(folder, "second look") == card_row(folder, "namer") == "none"
-    assert card_row(folder, "parameters") == num_parameters(load_model(model_dir).model)
+    assert card_row(folder, "second look") == card_row(folder, "second classifier") == "none"
+    assert card_row(folder, "parameters") == num_parameters(load(model_dir))
     with open(os.path.join(folder, "model_float32.tflite"), "rb") as file:
         squashed = transforms.squash(IMAGES[0], IMAGE_SIZE)
         found = run(file.read(), squashed[None])["class_probabilities"][0]
-    (expected,) = load(model_dir, look=0).predict(IMAGES[0])
+    (expected,) = load(model_dir, second_look=0).predict(IMAGES[0])
     np.testing.assert_allclose(found, of_prediction(expected), atol=1e-4)

@@ -9,7 +9,7 @@ from gc_net.data.splits import DataError
 from gc_net.data.transforms import squash
 from gc_net.export.tflite import export_tflite, read_squashed, run
 from gc_net.localizer import load
-from gc_net.saving import save_model
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, IMAGE_SIZE, noise, varied_model
 from tests.processes import run_tool
 
@@ -28,7 +28,7 @@ def photos(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    save_model(folder, varied_model(), CLASS_NAMES)
+    localizer_of(varied_model(), CLASS_NAMES).save(folder)
     return folder
 
 

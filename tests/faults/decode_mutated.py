@@ -26,10 +26,10 @@ from gc_net.data.loading import Unreadable
 from gc_net.data.splits import ImageError
 from gc_net.data.transforms import squash
 from gc_net.export.signatures import ServingModule
-from gc_net.localizer import Localizer
 from gc_net.serving.demo import DemoApp
 from gc_net.serving.rest import RestModel
 from tests.faults.mutator import FILES, mutated
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, varied_model
 
 MAX_PIXELS = 50_000_000  # the demo's default
@@ -48,7 +48,7 @@ class Ways:
 
     def __init__(self, scratch):
         self.scratch = scratch
-        self.localizer = Localizer(varied_model(), CLASS_NAMES)
+        self.localizer = localizer_of(varied_model(), CLASS_NAMES)
         module = ServingModule(self.localizer)
         self.serve_bytes = module.signatures()["serve_bytes"]
         app = DemoApp("m", RestModel(module, MAX_PIXELS), max_bytes=2**25)

@@ -5,6 +5,7 @@ import codecs
 import numpy as np
 import pytest
 
+import gc_net
 from gc_net.data.cache import ImageCache
 from gc_net.data.splits import DataError, ImageError
 from gc_net.datasets.cub import CUB
@@ -12,10 +13,10 @@ from gc_net.datasets.folder import Folder
 from gc_net.datasets.image_files import file_split
 from gc_net.prediction.find_images import find_images
 from gc_net.prediction.log import PredictionLog
-from gc_net.saving import load_model, save_model
 from gc_net.stages import run_folder
 from tests.data.encoded import encode, picture
 from tests.faults.disks import without_rights
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, varied_model
 
 
@@ -86,9 +87,9 @@ def test_an_unwritable_cache_is_an_error_that_says_what_to_do(photos):
 
 
 def test_an_unreadable_model_and_an_unwritable_output_are_system_errors_with_a_name(folder):
-    save_model(folder / "model", varied_model(), CLASS_NAMES)
+    localizer_of(varied_model(), CLASS_NAMES).save(folder / "model")
     (folder / "model" / "weights.npz").chmod(0)
     with without_rights(), pytest.raises((ValueError, OSError), match=r"weights\.npz"):
-        load_model(folder / "model")
+        gc_net.load(folder / "model")
     with without_rights(), pytest.raises(PermissionError, match="labels"):
         PredictionLog(str(folder / "labels"), {})

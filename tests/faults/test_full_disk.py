@@ -6,16 +6,17 @@ import os
 import numpy as np
 import pytest
 
+import gc_net
 from gc_net.export.saved_model import export_saved_model
 from gc_net.prediction import formats
 from gc_net.prediction.predict_files import predict_files
 from gc_net.prediction.prediction import ClassScore, Prediction
-from gc_net.saving import load_model, save_model
 from gc_net.stages.run_folder import RunError
 from gc_net.stages.runner import train
 from gc_net.training.checkpoint import Checkpoints
 from tests.faults import LONG, amount
 from tests.faults.disks import small_disk
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
 from tests.training.samples import assert_same_weights, small_config, small_options
 
@@ -32,7 +33,7 @@ ERRNO = {"tmpfs": errno.ENOSPC, "limit": errno.EFBIG}
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    save_model(folder, varied_model(), CLASS_NAMES)
+    localizer_of(varied_model(), CLASS_NAMES).save(folder)
     return folder
 
 
@@ -76,13 +77,13 @@ def test_training_that_runs_out_of_space_goes_on_to_the_same_end(kind, tmp_path)
 @KINDS
 def test_a_saved_model_that_does_not_fit_leaves_the_one_before(kind, tmp_path):
     disk = tmp_path / "disk"
-    model = varied_model()
+    localizer = localizer_of(varied_model(), ["a" * 30_000] * 3)
     with small_disk(kind, disk, 2**16):
         with pytest.raises(OSError) as caught:
-            save_model(disk, model, ["a" * 30_000] * 3)
+            localizer.save(disk)
         assert caught.value.errno == ERRNO[kind]
         with pytest.raises(ValueError, match="No model in"):
-            load_model(disk)
+            gc_net.load(disk)
         assert not [name for name in names(disk) if name.endswith(".partial")]
 
 

@@ -17,8 +17,8 @@ from gc_net.data.splits import DataError, Truth
 from gc_net.figures import entropy, grids, plots
 from gc_net.figures.figure import FIGURES, visualize
 from gc_net.figures.picture_files import save_picture
-from gc_net.saving import SavedModel, save_model
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, set_coefficients, tiny_model
+from tests.models import localizer_of
 from tests.processes import run_tool
 
 GAP = gc_net.figures.drawing.GAP
@@ -36,11 +36,11 @@ class Several(Blocks):
         return Truth(boxes=np.repeat(truth.boxes, times, axis=0), starts=starts)
 
 
-def saved_rectangle(coefficients, **info):
+def saved_rectangle(coefficients, **options):
     """Return a model that places this rectangle in whatever it sees."""
     model = tiny_model("rectangle")
     set_coefficients(model, coefficients)
-    return SavedModel(model, CLASS_NAMES, info)
+    return localizer_of(model, CLASS_NAMES, **options)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def saved():
 @pytest.fixture(scope="module")
 def model_dir(saved, tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "model"
-    save_model(folder, saved.model, CLASS_NAMES)
+    saved.save(folder)
     return folder
 
 
@@ -64,7 +64,7 @@ def looking_dir(request, tmp_path_factory):
     outputs.kernel.assign(np.random.default_rng(0).normal(0, 4, outputs.kernel.shape))
     outputs.bias.assign(np.zeros(outputs.bias.shape))
     folder = tmp_path_factory.mktemp(request.param) / "model"
-    save_model(folder, model, CLASS_NAMES, {"resize_size": RESIZE_SIZE})
+    localizer_of(model, CLASS_NAMES, resize_size=RESIZE_SIZE).save(folder)
     return folder
 
 
@@ -118,7 +118,7 @@ def test_shapes_are_drawn_where_prediction_reports_them(looking_dir, tmp_path):
 
 def test_masked_objects_are_what_the_networks_see_in_the_shape():
     saved = saved_rectangle([0.5, 0.5, 0.75, 0.5], resize_size=RESIZE_SIZE)
-    saved.model.generator.sharpness.assign(1e3)  # hard masks: pixels are in or out
+    saved.generator.sharpness.assign(1e3)  # hard masks: pixels are in or out
     (scene,) = grids.scenes(Blocks().split("test"), None, 1)
     _, (seen,) = grids.pictures(saved, [scene], SIZE)
     margin = (RESIZE_SIZE - SIZE) // 2

@@ -12,9 +12,9 @@ from gc_net.export.saved_model import export_saved_model
 from gc_net.export.tflite import export_tflite
 from gc_net.heads.base import feature_shapes
 from gc_net.heads.edges import CHANNELS, Correlation, SoftArgmax, mask_size, with_mask
-from gc_net.saving import save_model
 from gc_net.shapes.base import pixel_grid
 from tests.backbones.test_contract import SMALL
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES
 
 # Sides of the maps at the backbones' own sizes: strides of 8, 16 and 32 where there are such.
@@ -158,7 +158,7 @@ def test_what_is_exported_places_the_same_shapes(export, tmp_path):
     for layer in model.detector.head.layers:
         if layer.name.endswith(("logits", "mask")):  # so that answers differ from image to image
             layer.kernel.assign(20 * layer.kernel)
-    save_model(tmp_path / "model", model, CLASS_NAMES)
+    localizer_of(model, CLASS_NAMES).save(tmp_path / "model")
     _, differences = export(tmp_path / "model", tmp_path / "exported")
     (difference,) = (value for name, value in differences.items() if name.endswith("coefficients"))
     assert difference < 1e-3

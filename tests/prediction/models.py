@@ -11,10 +11,11 @@ CLASS_NAMES = ("ant, red", 'the "bee"', "Küken 雛")
 IMAGE_SIZE = 32
 
 
-def tiny_model(shape="rotated_ellipse"):
+def tiny_model(shape="rotated_ellipse", num_classes=3):
     """Return a `GCNet` of untrained tiny networks."""
-    detector = gc_net.Detector("tiny", shape, IMAGE_SIZE, weights=None)
-    classifier = gc_net.Classifier("tiny", len(CLASS_NAMES), IMAGE_SIZE, weights=None)
+    # Each coefficient is an output of its own, so that any can be said exactly.
+    detector = gc_net.Detector("tiny", shape, IMAGE_SIZE, parametrization="sigmoid", weights=None)
+    classifier = gc_net.Classifier("tiny", num_classes, IMAGE_SIZE, weights=None)
     return gc_net.GCNet(detector, ModelGenerator(shape, IMAGE_SIZE), classifier)
 
 
@@ -33,10 +34,10 @@ def _say(network, values):
     outputs.bias.assign(values)
 
 
-def varied_model(shape="rotated_ellipse", seed=0):
+def varied_model(shape="rotated_ellipse", seed=0, **options):
     """Return a `GCNet` whose answers differ much from image to image."""
     keras.utils.set_random_seed(seed)
-    model = tiny_model(shape)
+    model = tiny_model(shape, **options)
     random = np.random.default_rng(seed)
     for network in (model.detector, model.classifier):
         kernel = network.head.get_layer("outputs").kernel

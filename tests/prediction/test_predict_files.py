@@ -21,7 +21,7 @@ from gc_net.prediction.log import PredictionLog
 from gc_net.prediction.predict_files import predict_files
 from gc_net.prediction.prediction import ClassScore, Prediction
 from gc_net.prediction.previews import draw
-from gc_net.saving import save_model
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, noise, varied_model
 from tests.processes import run_tool
 
@@ -31,7 +31,7 @@ NAMES = ("a.png", "b c/ä, x.png", "b c/d.jpg", "e.png", "z.jpg")
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run") / "model"
-    save_model(folder, varied_model(), CLASS_NAMES)
+    localizer_of(varied_model(), CLASS_NAMES).save(folder)
     return folder
 
 
@@ -44,14 +44,14 @@ def _loaded(model_dir):
 def load_once(_loaded, monkeypatch):
     """Build the model once for all tests; counts the images that go through it."""
     counts = []
-    squashed = type(_loaded).predict_squashed
+    first_look = type(_loaded).first_look
 
-    def counting(self, images, sizes, **options):
-        counts.append(len(sizes))
-        return squashed(self, images, sizes, **options)
+    def counting(self, images, confidence=True):
+        counts.append(len(images))
+        return first_look(self, images, confidence)
 
-    monkeypatch.setattr(type(_loaded), "predict_squashed", counting)
-    monkeypatch.setattr(localizer_module, "load", lambda path, look=None: _loaded)
+    monkeypatch.setattr(type(_loaded), "first_look", counting)
+    monkeypatch.setattr(localizer_module, "load", lambda path, second_look=None: _loaded)
     return counts
 
 
@@ -285,7 +285,7 @@ def test_no_images_at_all_are_an_error_that_says_so(images, tmp_path):
 
 def test_a_log_of_another_model_or_another_folder_is_refused(model_dir, photos, tmp_path):
     predict_files(model_dir, photos, tmp_path / "out")
-    save_model(tmp_path / "other", varied_model(seed=1), CLASS_NAMES)
+    localizer_of(varied_model(seed=1), CLASS_NAMES).save(tmp_path / "other")
     with pytest.raises(ValueError, match="model was"):
         predict_files(tmp_path / "other", photos, tmp_path / "out")
     with pytest.raises(ValueError, match="images was"):

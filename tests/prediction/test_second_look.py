@@ -12,9 +12,10 @@ import gc_net
 from gc_net.data import crops
 from gc_net.data.transforms import squash
 from gc_net.localizer import Localizer
+from gc_net.prediction import second_look
 from gc_net.prediction.predict_files import predict_files
-from gc_net.saving import save_model
 from tests.data import encoded
+from tests.models import localizer_of
 from tests.prediction.models import (
     CLASS_NAMES,
     IMAGE_SIZE,
@@ -32,18 +33,14 @@ BLUE, RED = 0, 1
 @pytest.fixture(scope="module")
 def _varied():
     keras.utils.set_random_seed(0)
-    return Localizer(varied_model(), CLASS_NAMES)
+    return localizer_of(varied_model(), CLASS_NAMES)
 
 
 @pytest.fixture
 def varied(_varied):
     """A function of a look to a localizer, of the same weights, that has it."""
 
-    def with_look(look):
-        _varied.model.look = look
-        return _varied
-
-    return with_look
+    return lambda second_look: _varied.replace(second_look=second_look)
 
 
 class ColorReader:
@@ -67,9 +64,8 @@ def color_reader(look, coefficients):
     """A localizer that says `coefficients` of every image and reads its colour."""
     model = tiny_model("rectangle")
     always_say(model, coefficients=coefficients)
-    model.classifier = ColorReader()
-    model.look = look
-    return Localizer(model, CLASS_NAMES)
+    parts = model.detector, model.generator, ColorReader()
+    return Localizer(*parts, CLASS_NAMES, second_look=look)
 
 
 def small_red_object():
@@ -120,8 +116,8 @@ def test_the_confidence_asks_for_the_class_that_is_reported():
     localizer = color_reader(LOOK, coefficients)
     (prediction,) = localizer.predict(image)
     squashed = squash(image, IMAGE_SIZE)[None].astype("float32")
-    _, inside, _ = localizer.model.mask(squashed, np.float32([coefficients]))
-    odds = np.exp(np.asarray(localizer.model.classifier.from_normalized(inside))[0])
+    _, inside, _ = localizer.mask(squashed, np.float32([coefficients]))
+    odds = np.exp(np.asarray(localizer.classifier.from_normalized(inside))[0])
     assert prediction.class_id == RED
     assert prediction.object_probability == pytest.approx(odds[RED] / odds.sum(), rel=1e-3)
 
@@ -130,10 +126,10 @@ def test_without_a_look_results_are_the_same_to_the_last_bit(varied):
     images = [noise(60, 90, 1), noise(45, 30, 2)]
     squashed = np.stack([squash(image, IMAGE_SIZE) for image in images])
     sizes = np.array([image.shape[:2] for image in images])
-    expected = varied(0.0).predict_squashed(squashed, sizes)
-    assert varied(0.0).predict(images) == expected
-    # Nor is there a second look where there are no originals.
-    assert varied(LOOK).predict_squashed(squashed, sizes) == expected
+    localizer = varied(0.0)
+    outputs = localizer.conclude(localizer.first_look(squashed))
+    expected = localizer.predictions(outputs, sizes)
+    assert localizer.predict(images) == expected
     assert varied(LOOK).predict(images) != expected
 
 
@@ -199,19 +195,19 @@ def test_a_batch_that_is_gone_at_the_second_look_keeps_the_first(
         cv2.imwrite(path, noise(60, 90, number))
     expected = varied(0.0).predict(paths)
     localizer = varied(LOOK)
-    load, second_look = crops.CloseUps.load, localizer._second_look
+    load, classify = crops.CloseUps.load, second_look.classify
 
     def all_disappear(self, indices, boxes):
         for path in paths:
             os.unlink(path)
         return load(self, indices, boxes)
 
-    def of_some(close_ups):
-        assert len(close_ups)  # none would do on this CPU, and fail on others
-        return second_look(close_ups)
+    def of_some(classifier, close_ups):
+        assert close_ups.shape[0] != 0  # none would do on this CPU, and fail on others
+        return classify(classifier, close_ups)
 
     monkeypatch.setattr(crops.CloseUps, "load", all_disappear)
-    monkeypatch.setattr(localizer, "_second_look", of_some)
+    monkeypatch.setattr(second_look, "classify", of_some)
     found = localizer.predict(paths)
     for first, both in zip(expected, found, strict=True):
         assert np.allclose(classes(both), classes(first), atol=1e-6)
@@ -220,20 +216,20 @@ def test_a_batch_that_is_gone_at_the_second_look_keeps_the_first(
 
 
 def test_another_look_can_be_given_to_a_saved_model(varied, tmp_path):
-    save_model(tmp_path, varied(LOOK).model, CLASS_NAMES)
-    assert gc_net.load(tmp_path).model.look == LOOK
-    assert gc_net.load(tmp_path, look=0).model.look == 0.0
-    with pytest.raises(ValueError, match="`look` must be 0, for no second look"):
-        gc_net.load(tmp_path, look=-1.0)
+    varied(LOOK).save(tmp_path)
+    assert gc_net.load(tmp_path).second_look == LOOK
+    assert gc_net.load(tmp_path, second_look=0).second_look == 0.0
+    with pytest.raises(ValueError, match="`second_look` must be 0, for no second look"):
+        gc_net.load(tmp_path, second_look=-1.0)
 
 
 def test_predictions_of_different_looks_are_not_mixed(varied, tmp_path):
-    save_model(tmp_path / "model", varied(0.0).model, CLASS_NAMES)
+    varied(0.0).save(tmp_path / "model")
     os.mkdir(tmp_path / "photos")
     cv2.imwrite(str(tmp_path / "photos" / "a.png"), noise(60, 90))
     given = tmp_path / "model", tmp_path / "photos"
     predict_files(*given, tmp_path / "plain")
-    predict_files(*given, tmp_path / "closer", look=LOOK)
+    predict_files(*given, tmp_path / "closer", second_look=LOOK)
     plain, closer = (
         (tmp_path / name / "predictions.jsonl").read_text().splitlines()[1]
         for name in ("plain", "closer")
@@ -241,7 +237,7 @@ def test_predictions_of_different_looks_are_not_mixed(varied, tmp_path):
     assert plain != closer
     for folder, look in (("plain", LOOK), ("closer", None), ("closer", 1.0)):
         with pytest.raises(ValueError, match="look was"):
-            predict_files(*given, tmp_path / folder, look=look)
-    with pytest.raises(ValueError, match="`look` must be"):
-        predict_files(*given, tmp_path / "refused", look=-1.0)
+            predict_files(*given, tmp_path / folder, second_look=look)
+    with pytest.raises(ValueError, match="`second_look` must be"):
+        predict_files(*given, tmp_path / "refused", second_look=-1.0)
     assert not os.path.exists(tmp_path / "refused")

@@ -15,7 +15,7 @@ from gc_net.evaluation.evaluate import evaluate
 from gc_net.report import gallery
 from gc_net.report.report import MAX_BYTES, render, write_report
 from tests.evaluation.fabricated import fabricated
-from tests.evaluation.models import CLASS_NAMES, Masked, tiny_model
+from tests.evaluation.models import Masked, localizer_of, tiny_model
 
 _VOID = {"meta", "link", "input", "img", "br"}
 
@@ -204,7 +204,7 @@ class TestWithoutBoxes:
 def test_report_of_a_model_holds_what_its_evaluation_found():
     """With masks and angles, which the headline then shows, and real masks of the generator."""
     model = tiny_model("rotated_ellipse")
-    evaluation = evaluate(model, CLASS_NAMES, Masked(bad=(4,)), methods=["constant", "cam"])
+    evaluation = evaluate(localizer_of(model), Masked(bad=(4,)), methods=["constant", "cam"])
     page = Page(render(evaluation))
     words = " ".join(page.text)
     assert f"{evaluation.metrics['mask_iou']:.1f}" in words

@@ -11,10 +11,10 @@ from gc_net.data.loading import Unreadable
 from gc_net.export import preprocessing
 from gc_net.export.saved_model import export_saved_model
 from gc_net.localizer import load
-from gc_net.saving import save_model
 from gc_net.serving import Client, ServerError
 from gc_net.serving.transports import BadRequest
 from tests.data import encoded
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import grpc_server, rest_server
 
@@ -46,7 +46,7 @@ def exported(tmp_path_factory):
     @functools.cache
     def make(shape):
         folder = tmp_path_factory.mktemp(shape)
-        save_model(folder / "model", varied_model(shape), CLASS_NAMES)
+        localizer_of(varied_model(shape), CLASS_NAMES).save(folder / "model")
         path, _ = export_saved_model(folder / "model", folder / "birds")
         return load(folder / "model"), tf.saved_model.load(path)
 

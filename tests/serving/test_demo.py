@@ -14,11 +14,11 @@ import requests
 import werkzeug.test
 
 from gc_net.localizer import load
-from gc_net.saving import save_model
 from gc_net.serving import Client
 from gc_net.serving.demo import DemoApp
 from gc_net.serving.demo_server import make_app, make_server
 from tests.data import encoded
+from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
 from tests.serving.servers import running
 
@@ -28,7 +28,7 @@ PREDICT = "/v1/models/birds:predict"
 @pytest.fixture(scope="module")
 def model_dir(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    save_model(folder, varied_model(), CLASS_NAMES)
+    localizer_of(varied_model(), CLASS_NAMES).save(folder)
     return folder
 
 

@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from gc_net.data.decode import decode_image
 from gc_net.export import preprocessing
-from gc_net.saving import save_model
 from gc_net.serving.demo_server import make_app
 from tests.browser import TAB
 from tests.data import encoded
+from tests.models import localizer_of
 from tests.prediction.models import always_say, encode, noise, tiny_model
 from tests.serving.servers import running
 
@@ -48,7 +48,7 @@ def address(chromium, tmp_path_factory):
     model = tiny_model("rotated_rectangle")
     always_say(model, [0.6, 0.5, 0.4, 0.6, 0.0], [0.0, 5.0, 0.0])
     folder = tmp_path_factory.mktemp("model")
-    save_model(folder, model, CLASS_NAMES)
+    localizer_of(model, CLASS_NAMES).save(folder)
     with running(make_app(folder, "birds")) as address:
         yield address
 

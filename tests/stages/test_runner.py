@@ -7,8 +7,10 @@ import os
 import numpy as np
 import pytest
 
+import gc_net
 from gc_net.classifier import Classifier
 from gc_net.data.splits import DataError
+from gc_net.prediction.graph import first_look
 from gc_net.saving import load_model, save_model
 from gc_net.stages import run_folder
 from gc_net.stages import runner as chains
@@ -41,14 +43,14 @@ def finished(tmp_path_factory):
 
 
 def test_a_run_ends_with_a_model_that_localizes_and_classifies(finished):
-    saved = load_model(finished / "model")
-    outputs = saved.model(np.full((2, 32, 32, 3), 100, np.float32))
+    saved = gc_net.load(finished / "model")
+    outputs = first_look(saved, np.full((2, 37, 37, 3), 100, np.float32))
     assert outputs["boxes"].shape == (2, 4)
-    assert outputs["class_logits"].shape == (2, 3)
+    assert outputs["class_probabilities"].shape == (2, 3)
     assert len(saved.class_names) == 3
-    assert saved.model.loss_weights["area"] == 2.0
-    assert saved.model.look == 1.2
-    assert saved.info["resize_size"] == 37
+    assert saved.record.loss_weights["area"] == 2.0
+    assert saved.second_look == 1.2
+    assert saved.resize_size == 37
 
 
 def test_a_run_records_all_settings_versions_and_the_seed(finished):
@@ -79,7 +81,7 @@ def test_the_model_classifies_as_the_classifier_of_all_images(finished):
     images = np.random.default_rng(0).uniform(0, 255, (3, 32, 32, 3)).astype(np.float32)
     classifier = load_model(finished / "classifier" / "model").model
     fold = load_model(finished / "classifier_fold0" / "model").model
-    logits = np.asarray(load_model(finished / "model").model(images)["class_logits"])
+    logits = np.asarray(gc_net.load(finished / "model").classifier(images))
     np.testing.assert_allclose(logits, classifier(images), rtol=1e-5)
     assert not np.allclose(logits, fold(images), rtol=1e-3)
 
@@ -134,7 +136,7 @@ def test_a_detector_trains_on_the_classifier_of_another_run(finished, tmp_path):
     plain = small_config(seed=8, detector={"epochs": 1})
     chains.train(plain, small_options(tmp_path), ["detector"], classifier_dir=str(finished))
     assert not (tmp_path / "classifier").exists()
-    trained = load_model(tmp_path / "model").model.classifier
+    trained = gc_net.load(tmp_path / "model").classifier
     expected = load_model(finished / "classifier" / "model").model
     for a, b in zip(trained.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -156,7 +158,7 @@ def test_the_last_stages_alone_find_the_work_of_all_of_them_together(finished, m
 
 def test_a_classifier_that_judges_in_training_mode_names_as_its_own_stage_left_it(tmp_path):
     chains.train(small_config(detector={"preset": "reference"}), small_options(tmp_path))
-    named = load_model(tmp_path / "model").model.classifier
+    named = gc_net.load(tmp_path / "model").classifier
     expected = load_model(tmp_path / "classifier" / "model").model
     for a, b in zip(named.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)

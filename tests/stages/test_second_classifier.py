@@ -37,7 +37,7 @@ def finished(tmp_path_factory):
     """A run without the stage, then the same run with it."""
     work_dir = tmp_path_factory.mktemp("finished")
     chains.train(naming(epochs=0), small_options(work_dir))
-    before = load_model(work_dir / "model").model
+    before = gc_net.load(work_dir / "model")
     chains.train(naming(), small_options(work_dir))
     return work_dir, before
 
@@ -70,17 +70,17 @@ def test_batches_hold_windows_of_close_ups_at_the_namers_own_size():
 
 def test_the_model_gets_a_namer_and_nothing_else_changes(finished):
     work_dir, before = finished
-    after = load_model(work_dir / "model").model
-    assert before.namer is None and before.closer is before.classifier
-    assert after.closer is after.namer
-    assert after.namer.image_size == 48 and after.classifier.image_size == 32
-    assert before.look == after.look == LOOK
+    after = gc_net.load(work_dir / "model")
+    assert before.second_classifier is None and before.close_up_classifier is before.classifier
+    assert after.close_up_classifier is after.second_classifier
+    assert after.second_classifier.image_size == 48 and after.classifier.image_size == 32
+    assert before.second_look == after.second_look == LOOK
     for part in ("detector", "generator", "classifier"):
         old, new = getattr(before, part), getattr(after, part)
         for a, b in zip(old.get_weights(), new.get_weights(), strict=True):
             np.testing.assert_array_equal(a, b)
     trained = load_model(work_dir / "namer" / "model").model
-    for a, b in zip(trained.get_weights(), after.namer.get_weights(), strict=True):
+    for a, b in zip(trained.get_weights(), after.second_classifier.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
     assert [row["epoch"] for row in read_log(work_dir / "namer" / "log.csv")] == [0, 1]
 
@@ -92,7 +92,8 @@ def test_the_namer_learns_from_the_shapes_that_the_model_places(finished):
     split = split_of(26)
     # The central 32 of 37 pixels, as evaluation and prediction see them.
     images = np.stack([transforms.squash(split.read(index), 37) for index in range(26)])
-    expected = np.asarray(before(images[:, 2:34, 2:34].astype(np.float32))["boxes"])
+    placed = before.detector(images[:, 2:34, 2:34].astype(np.float32))
+    expected = np.asarray(before.shape.boxes(placed))
     np.testing.assert_allclose(found, (expected * 32 + 2) / 37, atol=1e-5)
 
 
@@ -102,11 +103,12 @@ def test_predictions_take_the_mean_of_the_classifier_and_the_namer(finished):
     image = split_of(1).read(0)
     (found,) = localizer.predict([image], top_k=3)
     squashed = transforms.squash(image, 37)[None].astype(np.float32)
-    outputs = localizer.model(squashed[:, 2:34, 2:34])
-    region = crops.regions((np.asarray(outputs["boxes"]) * 32 + 2) / 37, LOOK)[0]
+    window = squashed[:, 2:34, 2:34]
+    boxes = localizer.shape.boxes(localizer.detector(window))
+    region = crops.regions((np.asarray(boxes) * 32 + 2) / 37, LOOK)[0]
     close_up = transforms.squash(crops.crop(image, region), 48)[None].astype(np.float32)
-    first = tf.nn.softmax(outputs["class_logits"])
-    second = tf.nn.softmax(localizer.model.namer(close_up))
+    first = tf.nn.softmax(localizer.classifier(window))
+    second = tf.nn.softmax(localizer.second_classifier(close_up))
     expected = np.asarray((first + second) / 2)[0]
     for score in found.classes:
         np.testing.assert_allclose(score.probability, expected[score.id], atol=1e-5)
@@ -119,7 +121,7 @@ def test_layers_that_are_not_to_be_trained_stay_as_they_are(tmp_path):
     chains.train(config, small_options(tmp_path))
     log = read_log(tmp_path / "namer" / "log.csv")
     assert len(log) == 1
-    weights = load_model(tmp_path / "model").model.namer.get_weights()
+    weights = gc_net.load(tmp_path / "model").second_classifier.get_weights()
     # The same seed makes the same namer, before its training.
     with chains.Chain(config, small_options(tmp_path)) as chain:
         chain._set_seed("namer")
@@ -145,7 +147,7 @@ def test_a_run_stopped_while_the_namer_learns_ends_with_the_same_weights(
     monkeypatch.setattr(loop, "_save", kill_once)
     with pytest.raises(Killed):
         chains.train(naming(), small_options(tmp_path))
-    assert load_model(tmp_path / "model").model.namer is None
+    assert gc_net.load(tmp_path / "model").second_classifier is None
     chains.train(naming(), small_options(tmp_path))
     assert_same_weights(finished[0] / "model", tmp_path / "model")
 
@@ -155,9 +157,9 @@ def test_a_run_stopped_between_the_two_files_of_its_model_goes_on(finished, tmp_
     # The weights are those with the namer, the record is the one before.
     chains.train(naming(epochs=0), small_options(tmp_path / "before"))
     shutil.copy(tmp_path / "before/model/model.json", tmp_path / "run/model/model.json")
-    assert load_model(tmp_path / "run" / "model").model.namer is None
+    assert gc_net.load(tmp_path / "run" / "model").second_classifier is None
     chains.train(naming(), small_options(tmp_path / "run"))
-    assert load_model(tmp_path / "run" / "model").model.namer is not None
+    assert gc_net.load(tmp_path / "run" / "model").second_classifier is not None
     assert_same_weights(finished[0] / "model", tmp_path / "run" / "model")
 
 
@@ -167,7 +169,7 @@ def test_a_namer_that_is_trained_anew_takes_the_place_of_the_one_before(finished
     chains.train(naming(epochs=1), small_options(tmp_path / "run"), ["namer"])
     trained = load_model(tmp_path / "run" / "namer" / "model").model
     for one, other in ((trained, True), (load_model(finished[0] / "namer" / "model").model, False)):
-        placed = load_model(tmp_path / "run" / "model").model.namer
+        placed = gc_net.load(tmp_path / "run" / "model").second_classifier
         same = all(map(np.array_equal, one.get_weights(), placed.get_weights()))
         assert same == other
 
@@ -193,8 +195,8 @@ def test_a_look_can_come_with_the_namer(tmp_path):
     first = small_config(detector={"epochs": 1})
     chains.train(first, small_options(tmp_path))
     chains.train(naming(epochs=1), small_options(tmp_path), ["namer"])
-    model = load_model(tmp_path / "model").model
-    assert model.look == LOOK and model.namer is not None
+    model = gc_net.load(tmp_path / "model")
+    assert model.second_look == LOOK and model.second_classifier is not None
 
 
 def test_a_namer_alone_for_no_epochs_is_refused(finished):
@@ -230,10 +232,10 @@ def test_a_namer_without_a_look_is_refused():
 
 
 def test_a_namer_must_know_the_same_classes(finished):
-    _, model = finished
-    other = Classifier("tiny", num_classes=5, image_size=48, weights=None, name="namer")
-    with pytest.raises(ValueError, match=r"classes of the classifier. Received: 5 and 3"):
-        model.naming(model.classifier, LOOK, other)
+    _, localizer = finished
+    other = Classifier("tiny", num_classes=5, image_size=48, weights=None)
+    with pytest.raises(ValueError, match=r"classes of the first. Received: 5 and 3"):
+        localizer.replace(second_look=LOOK, second_classifier=other)
 
 
 def test_a_smoothed_label_is_shared_with_all_classes():

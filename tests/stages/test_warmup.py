@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 
+import gc_net
 from gc_net import shapes, teachers
 from gc_net.data import transforms
 from gc_net.detector import Detector
@@ -232,7 +233,7 @@ class TestTeacher:
         shown, weights = shown_targets(tmp_path), shown_targets(tmp_path, "weights")
         kept = np.array([int(weights.argmin())])  # where it is surest of nothing
         assert np.isfinite(shown).all()
-        model = load_model(teacher).model
+        model = gc_net.load(teacher)
         with Chain(taught, small_options(tmp_path)) as chain:
             split = chain.data.split
             image = transforms.squash(split.read(int(kept[0])), 37)
@@ -270,7 +271,7 @@ def test_without_epochs_the_detector_stays_as_the_warm_up_leaves_it(tmp_path):
     )
     chains.train(warm_only, small_options(tmp_path))
     warm = load_model(tmp_path / "warmup" / "model").model.get_weights()
-    kept = load_model(tmp_path / "model").model.detector.get_weights()
+    kept = gc_net.load(tmp_path / "model").detector.get_weights()
     for before, after in zip(warm, kept, strict=True):
         np.testing.assert_array_equal(before, after)
 
@@ -293,8 +294,8 @@ def test_a_blend_lies_between_the_warmed_up_detector_and_the_trained_one(finishe
     )
     chains.train(blended, small_options(tmp_path), ["detector"], **shared)
     warm = load_model(finished / "warmup" / "model").model.get_weights()
-    trained = load_model(finished / "model").model.detector.get_weights()
-    mixed = load_model(tmp_path / "model").model.detector.get_weights()
+    trained = gc_net.load(finished / "model").detector.get_weights()
+    mixed = gc_net.load(tmp_path / "model").detector.get_weights()
     for before, after, between in zip(warm, trained, mixed, strict=True):
         np.testing.assert_allclose(between, 0.25 * before + 0.75 * after, rtol=1e-5, atol=1e-6)
     assert any(np.abs(a - b).max() > 1e-5 for a, b in zip(warm, trained, strict=True))
@@ -310,7 +311,7 @@ def test_a_warm_up_can_be_shared_by_runs_that_differ_in_the_last_stage(finished,
     shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
     chains.train(other, small_options(tmp_path), ["detector"], **shared)
     assert not (tmp_path / "warmup").exists()
-    assert load_model(tmp_path / "model").model.loss_weights["area"] == 7
+    assert gc_net.load(tmp_path / "model").record.loss_weights["area"] == 7
     longer = dataclasses.replace(other, warmup=dataclasses.replace(SETTINGS, epochs=4))
     with pytest.raises(RunError, match="epochs"):
         chains.train(longer, small_options(tmp_path / "longer"), ["detector"], **shared)

@@ -5,7 +5,7 @@ from absl import flags
 
 def define():
     flags.DEFINE_float(
-        "look",
+        "second_look",
         None,
         "Side of the second look's region as a multiple of the longer side of the shape's box; 0 "
         "for none. As the model says if not set. TFLite files have none.",

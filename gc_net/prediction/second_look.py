@@ -1,0 +1,72 @@
+"""The second look: close-ups of placed shapes, cut out of the original images and classified."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from gc_net.classifier import Classifier
+from gc_net.data.crops import CloseUps
+from gc_net.data.loading import Unreadable
+from gc_net.data.splits import DataError, Split
+from gc_net.prediction.graph import classify
+
+
+class SecondLook:
+    """Classifies close-ups of shapes in the images of a split.
+
+    Args:
+        classifier: The `Classifier` of the close-ups.
+        split: The `Split`.
+        multiples: K sides of the regions, as multiples of the longer sides of the shapes' boxes.
+        required: Whether an image that cannot be read a second time is an error. Otherwise a
+            warning names it.
+
+    Attributes:
+        split: The split to read the images from before, see `CloseUps`.
+        classify: Graph of images, uint8 [B, S, S, 3], to probabilities [B, C].
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        split: Split,
+        multiples: Sequence[float],
+        required: bool = False,
+    ):
+        size = classifier.image_size
+        self._num_classes = classifier.num_classes
+        self._required = required
+        self._unreadable = Unreadable(announce=not required)
+        self._close_ups = CloseUps(split, size, multiples, unreadable=self._unreadable)
+        self.split = self._close_ups.split
+        self.classify = tf.function(
+            lambda images: classify(classifier, images),
+            input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
+        )
+
+    def __call__(
+        self, index: np.ndarray, boxes_rel_xyxy: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Look closer at shapes.
+
+        Args:
+            index: [B] places in the split.
+            boxes_rel_xyxy: [B, 4], boxes of the shapes, relative to the whole images.
+
+        Returns:
+            probabilities: float32 [B, K, C]; NaN where an image could not be read again.
+            readable: bool [B].
+        """
+        images, readable = self._close_ups.load(index, boxes_rel_xyxy)
+        if self._required and not readable.all():
+            raise DataError(
+                "Images that could be read at first, or are in the cache of decoded images, cannot "
+                f"be read for the second look. {self._unreadable.summary()}"
+            )
+        count = images.shape[1]
+        probabilities = np.full((len(readable), count, self._num_classes), np.nan, np.float32)
+        if readable.any():  # TensorFlow fails for empty batches on some CPUs
+            for number in range(count):  # as many images at once as for the first look
+                probabilities[readable, number] = self.classify(images[:, number])
+        return probabilities, readable
