@@ -108,7 +108,11 @@ def load_model(folder, precision="float32"):
     if getattr(model, "namer", None) is None:
         # A model that gets a namer is written over, weights first. One that was stopped between
         # the two files is still the model that its record describes.
-        arrays = {key: value for key, value in arrays.items() if not key.startswith("namer/")}
+        arrays = {
+            key: value
+            for key, value in arrays.items()
+            if not key.startswith(("namer/", "second_classifier/"))
+        }
     assign_weights(model, arrays, source=path)
     return SavedModel(model, tuple(record["class_names"]), record["info"])
 

@@ -159,7 +159,7 @@ def _compared(model, methods, truth, protocol, batch, outputs, options):
 def _masks_in_frame(truth, index, options):
     """Return the true masks as the network's window shows the objects, bool [B, S, S]."""
     image_size, resize_size = options["image_size"], options["resize_size"]
-    top, left, _ = transforms.center_window(resize_size, image_size)
+    top, left = transforms.center_window(resize_size, image_size)[:2]
     masks = np.empty((len(index), image_size, image_size), bool)
     for row, place in enumerate(index):
         mask = truth.mask(int(place)).astype(np.uint8) * 255
