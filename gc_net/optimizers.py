@@ -75,6 +75,15 @@ class SGD(RateMultipliers, keras.optimizers.SGD):
         return {**super().get_config(), "l2": self.l2}
 
 
+def averaging(momentum: float) -> dict[str, bool | float]:
+    """Return the arguments of an optimizer that keeps a running mean of the weights.
+
+    Args:
+        momentum: Of that mean; 0 for none.
+    """
+    return {"use_ema": True, "ema_momentum": momentum} if momentum else {}
+
+
 def warm_cosine(rate, num_steps):
     """Return a schedule: up to `rate` within a twentieth of the steps, then down a cosine to zero.
 

@@ -1,7 +1,7 @@
 """What is known of a model's training, kept with the model."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -14,18 +14,21 @@ class Record:
             the dataset are in `data`.
         loss_weights: Weights of the terms of the detector's loss.
         environment: Versions, machine and command.
+        stages: The stages that have left a part of it.
     """
 
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     loss_weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
     environment: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    stages: Sequence[str] = ()
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, Mapping):
+            kind, words = (list | tuple, "list") if field.name == "stages" else (Mapping, "dict")
+            if not isinstance(value, kind):
                 raise ValueError(
-                    f"`{field.name}` of a model's record must be a dict. Received: {value!r}"
+                    f"`{field.name}` of a model's record must be a {words}. Received: {value!r}"
                 )
 
     @classmethod

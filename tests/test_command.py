@@ -49,11 +49,11 @@ def test_an_unknown_command_is_refused_with_the_known_ones_close_ones_first(word
         assert known[0] == meant and f"Did you mean {meant}?" in done.stderr
 
 
-@pytest.mark.parametrize("name", ["train-classifier", "train_classifier"])
+@pytest.mark.parametrize("name", ["train-generator", "train_generator"])
 def test_a_command_takes_the_flags_of_its_tool(name):
     done = run("tools", name, "--help")
     assert done.returncode == 0
-    assert done.stdout == run("tools.train_classifier", "--help").stdout
+    assert done.stdout == run("tools.train_generator", "--help").stdout
     assert done.stdout == run("tools", "help", name).stdout
 
 

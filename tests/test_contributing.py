@@ -14,6 +14,7 @@ from gc_net import Classifier, teachers
 from gc_net.backbones import BACKBONES
 from gc_net.data.pipeline import training_batches
 from gc_net.datasets import DATASETS
+from gc_net.experiments import sweep
 from gc_net.generators import GENERATORS
 from gc_net.losses import LOSS_TERMS
 from gc_net.methods import METHODS
@@ -22,8 +23,11 @@ from gc_net.parametrizations import PARAMETRIZATIONS
 from gc_net.prediction.formats import FORMATS
 from gc_net.registry import Registry
 from gc_net.shapes import SHAPES
+from gc_net.stages import config as stage_config
+from gc_net.stages import runner
 from tests.prediction.models import CLASS_NAMES
 from tests.prediction.test_formats import RESULTS
+from tests.training.samples import small_config, small_options
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -58,6 +62,7 @@ TOOLS = {
     "A dataset": ("train", "dataset"),
     "A method to compare with": ("evaluate", "methods"),
     "A label format": ("predict", "format"),
+    "A stage": ("train", "stage"),
 }
 
 
@@ -151,3 +156,29 @@ def test_the_label_format_is_written(example, tmp_path):
     path = Path(FORMATS.get("words")().write(tmp_path, RESULTS.items(), CLASS_NAMES))
     for file, prediction in RESULTS.items():
         assert (path / file).with_suffix(".txt").read_text().startswith(prediction.class_name)
+
+
+def test_the_stage_is_trained_recorded_and_shared(example, tmp_path, capsys):
+    example("A stage")
+    settings = small_config(classifier={"epochs": 1}).to_dict()
+    done = []
+    for name, batch_size in (("first", 6), ("other", 8), ("again", 6)):
+        polish = {"epochs": 1, "batch_size": batch_size}
+        config = stage_config.TrainConfig.from_dict({**settings, "polish": polish})
+        reuse = ",".join(done)
+        options = small_options(tmp_path / name, reuse=reuse, verbose=1)
+        runner.train(config, options, ["polish"])
+        done.append(str(tmp_path / name))
+    said = capsys.readouterr().out
+    assert "Stage 2 of 2: Polishing, 26 images" in said
+    assert (tmp_path / "first" / "polish" / "model" / "model.json").exists()
+    assert '"batch_size": 6' in (tmp_path / "first" / "polish" / "config.json").read_text()
+    # With another setting only the classifier is taken over; with the same one nothing is trained.
+    assert "first/polish is not reused: polish.batch_size: 6 there, 8 now." in said
+    assert [path.name for path in (tmp_path / "other").glob("*/log.csv")] == ["log.csv"]
+    assert f"Polishing: taken from {tmp_path / 'first' / 'polish'}." in said
+    assert not list((tmp_path / "again").glob("*/log.csv"))
+    # A sweep varies it by the name of its flag, and what the settings do not ask for is refused.
+    varied = sweep.changed(config, {"polish_epochs": "0"})
+    with pytest.raises(runner.RunError, match="Give --polish_epochs"):
+        runner.train(varied, small_options(tmp_path / "none"), ["polish"])

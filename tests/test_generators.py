@@ -7,11 +7,11 @@ import pytest
 import tensorflow as tf
 
 from gc_net import generators, shapes
+from gc_net.generators.fitting import mask_iou, measure_generator, rendered_batches
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
 from gc_net.generators.networks import NETWORKS
 from gc_net.shapes.base import pixel_grid
-from gc_net.stages.generator import mask_iou, measure_generator, rendered_batches
 
 SHAPES = list(shapes.SHAPES)
 every_shape = pytest.mark.parametrize("name", SHAPES)
@@ -325,7 +325,7 @@ def test_iou_of_exact_masks_is_1_and_of_others_is_counted():
 
 def test_network_without_shipped_weights_says_how_to_train_it():
     with pytest.raises(
-        ValueError, match=r"tools\.train_generator --shape=rectangle --network=paper"
+        ValueError, match=r"train_generator --detector_shape=rectangle .*_network=paper"
     ):
         LearnedGenerator("rectangle", network="paper")
 

@@ -13,8 +13,8 @@ COMMANDS = {
     "From photos to labels": ("check", "train", "evaluate", "predict", "export", "serve"),
     "Experiments": ("compare", "sweep", "diagnose"),
     "Pictures": ("visualize", "contact_sheet", "draw_curves", "draw_masks"),
-    "Stages of a training alone": ("train_classifier", "train_generator", "train_detector"),
     "Files from elsewhere": ("convert_weights", "prepare_cub"),
+    "For a shape of your own": ("train_generator",),
 }
 NAMES = tuple(name for names in COMMANDS.values() for name in names)
 _HELP = ("help", "--help", "-help", "--helpshort", "--helpfull", "-h", "-?")

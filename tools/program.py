@@ -4,13 +4,14 @@ import contextlib
 import functools
 import os
 import re
+import signal
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
 from absl import app, flags
 
-RESUMES = "The same command goes on where this stopped."
+RESUMES = "The same command resumes where this stopped."
 _HELP = ("--help", "-help", "--helpshort", "-helpshort", "-h", "-?")
 _WIDTH = 100
 
@@ -74,9 +75,10 @@ def ending_plainly(failed: int = 1, interrupted: str = "") -> Iterator[None]:
         if flags.FLAGS.is_parsed() and flags.FLAGS.verbosity > 0:
             raise
         _end(error, failed)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
         print(f"\nInterrupted. {interrupted}".rstrip(), file=sys.stderr)
-        sys.exit(130)
+        # Training says by which signal.
+        sys.exit(128 + next(iter(interruption.args), signal.SIGINT))
 
 
 def run(main: Callable) -> None:

@@ -2,26 +2,26 @@ r"""Train and evaluate a list of variants, and put them into one table.
 
 gc-net sweep --sweep=losses --dataset=cub --data_dir=CUB_200_2011 --work_dir=runs/losses
 gc-net sweep --sweep=geometries --seeds=0,1,2 --data_dir=my_photos --work_dir=runs/shapes
-gc-net sweep --vary=detector_alpha=1,2.5,6 --data_dir=my_photos --work_dir=runs/alpha
+gc-net sweep --vary=loss_weights=area=1,area=2.5 --data_dir=my_photos --work_dir=runs/area
 
 losses and geometries are the paper's Tables 1 and 2. Every flag of gc-net train sets what the
-variants have in common. Runs that are done are not repeated: the same command goes on. With another
---protocol or --limit they are measured again, not trained again.
+variants have in common. Runs share the stages whose settings agree. Those that are done are not
+repeated: the same command resumes. With another --protocol or --limit they are measured again, not
+trained again.
 """
 
 from absl import app, flags
 
 from gc_net.evaluation.protocols import PROTOCOLS
-from gc_net.stages.config import STAGES
 
 from . import config_flags, program
 
 FLAGS = flags.FLAGS
-config_flags.define_stages(*STAGES)
+config_flags.define_run()
 flags.adopt_module_key_flags(config_flags)
 flags.DEFINE_enum("sweep", None, ["losses", "geometries"], "A list of variants from the paper.")
 flags.DEFINE_multi_string(
-    "vary", None, "Setting and its values, e.g. detector_alpha=1,2.5; several for all combinations."
+    "vary", None, "Setting and its values, e.g. detector_epochs=2,5; several for all combinations."
 )
 flags.DEFINE_list("seeds", None, "Seeds to run every variant with; --seed alone if not set.")
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
@@ -33,10 +33,10 @@ def main(_):
     if (FLAGS.sweep is None) == (FLAGS.vary is None):
         raise app.UsageError("Give either --sweep or --vary.")
     choices = _choices(FLAGS.vary or [])
-    with config_flags.ending_plainly():
+    with program.ending_plainly(interrupted=program.RESUMES):
         from gc_net.experiments.sweep import SWEEPS, grid, run_sweep
 
-        config, options = config_flags.read_stages(*STAGES)
+        config, options = config_flags.read_run()
         seeds = None if FLAGS.seeds is None else [int(seed) for seed in FLAGS.seeds]
         if FLAGS.sweep:
             variants, form = SWEEPS[FLAGS.sweep], FLAGS.sweep

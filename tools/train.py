@@ -2,25 +2,28 @@ r"""Train a localizer from a folder of labelled images, all stages in one go.
 
   gc-net train --flagfile=recipes/photos.flags --data_dir=my_photos --work_dir=runs/mine
   gc-net train --flagfile=recipes/creatures.flags
+  gc-net train --flagfile=recipes/photos.flags --data_dir=my_photos --work_dir=runs/tighter \
+      --loss_weights=area=4 --reuse=runs/mine
 
 Recipes are files of flags, and flags given after one take precedence. Without a recipe there is no
 warm-up, no random mask and no fold, and the losses weigh what they do in the paper;
 recipes/cub_vgg16.flags has the paper's settings throughout.
 
 It ends with work_dir/model, for gc-net predict, evaluate and export. If it is stopped, the same
-command resumes, and ends with the same weights.
+command resumes, and ends with the same weights. --reuse names runs whose stages are not repeated
+where their settings agree. --stage trains only some of the stages, and what these need.
 """
 
 from absl import flags
 
-from gc_net.stages.config import STAGES
+from gc_net.stages import STAGES
 
 from . import config_flags, program
 
-config_flags.define_stages(*STAGES)
+config_flags.define_run()
 flags.adopt_module_key_flags(config_flags)
 flags.DEFINE_multi_enum(
-    "stage", list(STAGES), STAGES, "Stage to run; give it more than once for several. All if not."
+    "stage", None, STAGES.names, "Stage to run; give it more than once for several. All if not."
 )
 flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
 
@@ -29,7 +32,7 @@ flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and 
     argument="data_dir", first=("flagfile", "data_dir", "work_dir", "image_size", "detector_shape")
 )
 def main(_):
-    config_flags.run_stages(STAGES, stages=flags.FLAGS.stage, evaluate=flags.FLAGS.evaluate)
+    config_flags.run_stages(stages=flags.FLAGS.stage, evaluate=flags.FLAGS.evaluate)
 
 
 if __name__ == "__main__":

@@ -1,29 +1,26 @@
-r"""Train the learned generator of one shape, measure it, and write its weights.
+r"""Train the learned generator of one shape, and measure it.
 
-  gc-net train_generator --shape=rotated_ellipse --output=runs/generators
+  gc-net train_generator --detector_shape=rotated_ellipse --work_dir=runs/generators
 
-Writes <shape>_<network>.npz (half precision) and the same name with .json beside it: the settings
-and the mean IoU with exact masks on unseen coefficients. If it is stopped, the same command
-resumes.
+Writes work_dir/generator/<shape>_<network>.npz (half precision) and the same name with .json beside
+it: the settings and the mean IoU with exact masks on unseen coefficients. If it is stopped, the
+same command resumes. Its flags are those of gc-net train.
 """
 
 from absl import flags
 
-from gc_net.stages.config import GeneratorConfig
+from . import config_flags, program
 
-from . import config_flags, path_flags, program
-
-config_flags.define(GeneratorConfig)
+config_flags.define_run()
 flags.adopt_module_key_flags(config_flags)
-path_flags.define("output", "runs/generators", "Folder to write to.")
 
 
-@program.tool(argument="shape")
+@program.tool(argument="detector_shape", first=("detector_shape", "generator_steps", "work_dir"))
 def main(_):
-    with config_flags.ending_plainly():
+    with program.ending_plainly(interrupted=program.RESUMES):
         from gc_net.stages.generator import make_generator
 
-        measured = make_generator(config_flags.read(GeneratorConfig), flags.FLAGS.output)
+        measured = make_generator(*config_flags.read_run())
     for group, values in measured.items():
         print(f"{group:14} {values['mean_iou']:.4f}  ({values['num_samples']} shapes)")
 

@@ -49,6 +49,8 @@ def training_batches(
     cache=None,
     resize_size=None,
     augment=True,
+    crop_scale=0.0,
+    crop_aspect=1.0,
     drop_remainder=True,
     with_index=False,
     unreadable=None,
@@ -69,6 +71,8 @@ def training_batches(
         resize_size: Side to squash to before cropping; 256 for 224 as in the paper, and in
             proportion, if None. Inception-V3's recipe is 299 for 299: flipped only.
         augment: Whether windows are random. Otherwise the central one is taken.
+        crop_scale, crop_aspect: How much random windows differ in size and proportions, see
+            `transforms.random_windows`.
         drop_remainder: Whether images that fill no whole batch are left out of the epoch. They
             are others every epoch.
         with_index: Whether to give each image's index in the split too.
@@ -103,7 +107,13 @@ def training_batches(
     center = transforms.center_window(loader.resize_size, image_size)
     if augment:
         windows = transforms.random_windows(
-            len(split), loader.resize_size, image_size, seed=seed, epoch=epoch
+            len(split),
+            loader.resize_size,
+            image_size,
+            seed=seed,
+            epoch=epoch,
+            crop_scale=crop_scale,
+            crop_aspect=crop_aspect,
         )
 
     def windows_of(index):

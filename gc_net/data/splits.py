@@ -81,10 +81,16 @@ class Dataset(abc.ABC):
     """A named source of splits.
 
     Constructors take `data_dir` and `seed`, and whatever else the source needs.
+
+    Attributes:
+        name: Its name among the datasets.
+        class_names: Names in label order.
+        evaluation_options: Arguments that concern `truth` alone. A run may be resumed with others.
     """
 
     name: str
     class_names: tuple[str, ...]
+    evaluation_options: tuple[str, ...] = ()
 
     @abc.abstractmethod
     def split(self, name):

@@ -24,11 +24,17 @@ _LARGEST_SCRATCH = 3 * 2**20
 
 
 class Window(NamedTuple):
-    """A square cut out of the squashed image; mirrored left to right if `flip`."""
+    """A part cut out of the squashed image; mirrored left to right if `flip`.
+
+    A square of the size that the network sees, or, where `height` and `width` are given, a part of
+    that size in pixels, which is then resized to it.
+    """
 
     top: int
     left: int
     flip: bool = False
+    height: int | None = None
+    width: int | None = None
 
 
 def default_resize_size(image_size):
@@ -71,7 +77,9 @@ def squash(image, size):
     return cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
 
 
-def random_windows(num_images, resize_size, image_size, *, seed, epoch):
+def random_windows(
+    num_images, resize_size, image_size, *, seed, epoch, crop_scale=0.0, crop_aspect=1.0
+):
     """Return the training windows of all images in `epoch`: random places, half of them flipped.
 
     Args:
@@ -79,20 +87,35 @@ def random_windows(num_images, resize_size, image_size, *, seed, epoch):
         resize_size: Side of the squashed image.
         image_size: Side of the window.
         seed, epoch: Integers that determine the windows.
+        crop_scale: Smallest side of a window as a part of the squashed image; the largest is all of
+            it. 0 for windows of `image_size`.
+        crop_aspect: Largest ratio of width to height, and of height to width.
 
     Returns:
-        int16 [N, 3], rows of (top, left, flip).
+        int16 [N, 5], rows of (top, left, flip, height, width).
     """
-    generator = np.random.Generator(np.random.PCG64([seed % 2**64, epoch % 2**64, 1]))
-    offsets = _margin(resize_size, image_size) + 1
-    draws = generator.random((num_images, 3))
-    return (draws * [offsets, offsets, 2]).astype(np.int16)
+    _margin(resize_size, image_size)
+
+    def draw(stream, columns):
+        generator = np.random.PCG64([seed % 2**64, epoch % 2**64, stream])
+        return np.random.Generator(generator).random((num_images, columns))
+
+    places = draw(1, 3)
+    sizes = np.full((num_images, 2), image_size)  # height and width
+    if crop_scale or crop_aspect != 1:
+        side, aspect = draw(2, 2).T
+        side = crop_scale + (1 - crop_scale) * side if crop_scale else image_size / resize_size
+        stretch = crop_aspect ** (aspect - 0.5)  # the root of a ratio between 1/a and a
+        parts = np.stack([side / stretch, side * stretch], axis=-1)
+        sizes = np.clip(np.round(parts * resize_size), 1, resize_size)
+    offsets = np.column_stack([resize_size - sizes + 1, np.full(num_images, 2)])
+    return np.column_stack([(places * offsets).astype(np.int16), sizes.astype(np.int16)])
 
 
 def window_of(row):
     """Return a row of `random_windows` as a `Window`."""
-    top, left, flip = row.tolist()
-    return Window(top, left, bool(flip))
+    top, left, flip, height, width = row.tolist()
+    return Window(top, left, bool(flip), height, width)
 
 
 def center_window(resize_size, image_size):
@@ -103,7 +126,7 @@ def center_window(resize_size, image_size):
 
 def central(images, image_size):
     """Return the central windows of squashed images [B, R, R, 3], arrays or tensors."""
-    top, left, _ = center_window(images.shape[1], image_size)
+    top, left = center_window(images.shape[1], image_size)[:2]
     return images[:, top : top + image_size, left : left + image_size]
 
 
@@ -121,20 +144,23 @@ def take(image, window, image_size, out=None):
     Args:
         image: uint8 [R, R, 3].
         window: Where, and whether mirrored.
-        image_size: Side S of the window.
+        image_size: Side S of the result.
         out: Array to write to, uint8 [S, S, 3]; a new one is made if None.
 
     Returns:
         uint8 [S, S, 3], never a view of `image`.
     """
     out = np.empty((image_size, image_size, 3), np.uint8) if out is None else out
-    bottom, right = window.top + image_size, window.left + image_size
+    height, width = window.height or image_size, window.width or image_size
+    bottom, right = window.top + height, window.left + width
     if window.top < 0 or window.left < 0 or bottom > image.shape[0] or right > image.shape[1]:
         raise ValueError(
-            f"The {window} of {image_size} pixels does not fit into an image of "
+            f"The {window} of {width} × {height} pixels does not fit into an image of "
             f"{image.shape[1]} × {image.shape[0]}."
         )
     part = image[window.top : bottom, window.left : right]
+    if (height, width) != (image_size, image_size):
+        part = cv2.resize(part, (image_size, image_size), interpolation=cv2.INTER_LINEAR)
     if window.flip:
         cv2.flip(part, 1, dst=out)
     else:

@@ -55,6 +55,7 @@ class Folder(Dataset):
     """
 
     name = "folder"
+    evaluation_options = ("boxes",)
 
     def __init__(self, data_dir, seed=0, boxes=None, test_fraction=0.2):
         if not 0 < test_fraction < 1:

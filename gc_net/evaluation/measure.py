@@ -165,7 +165,7 @@ def _boxes_in_windows(boxes_xyxy, num_boxes, sizes, localizer):
 def _masks_in_windows(truth, index, localizer):
     """Return the true masks as the windows show the objects, bool [B, S, S]."""
     image_size, resize_size = localizer.image_size, localizer.resize_size
-    top, left, _ = transforms.center_window(resize_size, image_size)
+    top, left = transforms.center_window(resize_size, image_size)[:2]
     masks = np.empty((len(index), image_size, image_size), bool)
     for row, place in enumerate(index):
         mask = truth.mask(int(place)).astype(np.uint8) * 255

@@ -174,14 +174,11 @@ def fold_judges(
         ValueError: If the run has none, or ones of other images.
     """
     from gc_net.stages.config import DataConfig
-    from gc_net.stages.run_folder import RunError
-    from gc_net.stages.workspace import classifier_folder, trained_with
+    from gc_net.stages.fold_classifiers import fold_name
+    from gc_net.stages.runner import run_settings
     from gc_net.training.folds import assign_folds
 
-    try:
-        record = trained_with(run_dir)
-    except RunError as error:
-        raise ValueError(str(error)) from error
+    record = run_settings(run_dir, "classifier")
     num_folds = record["classifier"]["num_folds"]
     if num_folds < 2:
         raise ValueError(
@@ -205,8 +202,8 @@ def fold_judges(
     for fold in range(num_folds):
         members = indices[folds[indices] == fold]
         if len(members):
-            folder = classifier_folder(run_dir, fold)
-            yield load_model(os.path.join(folder, "model")).model, members
+            folder = os.path.join(run_dir, fold_name(fold), "model")
+            yield load_model(folder).model, members
 
 
 def looks_table(rows: Sequence[dict[str, Any]]) -> str:

@@ -2,29 +2,28 @@
 
     work_dir/
         sweep.json, table.md, table.tex       written anew after every run
-        classifiers/<digest>/                 one for all variants that differ in the detector only
-        warmups/<digest>/                     one for all that differ in the last stage only
         <variant>/seed<n>/                    a run each, with evaluation/metrics.json
 
-The same call goes on where it was stopped.
+A run takes from those before it the stages whose settings agree, such as the classifier of variants
+that differ in the detector. The same call resumes where it was stopped.
 """
 
 import dataclasses
-import hashlib
 import itertools
-import json
 import os
+from collections.abc import Mapping, Sequence
 
 from gc_net.evaluation.files import write_json, write_text
 from gc_net.experiments import compare
-from gc_net.stages import run_folder as runs
-from gc_net.stages.config import STAGES, WARMUP_SETTINGS, TrainConfig, plain_type
+from gc_net.settings import plain_type
+from gc_net.stages import run_folder
+from gc_net.stages.config import RunOptions, TrainConfig, setting_flags
 
 # Changes of settings by variant, named as the flags of gc-net train.
 LOSSES = {
-    "object": {"detector_alpha": 0.0, "detector_gamma": 0.0},
-    "object_area": {"detector_gamma": 0.0},
-    "object_background": {"detector_alpha": 0.0},
+    "object": {"loss_weights": "area=0,background=0"},
+    "object_area": {"loss_weights": "background=0"},
+    "object_background": {"loss_weights": "area=0"},
     "object_area_background": {},
 }
 GEOMETRIES = {
@@ -37,7 +36,7 @@ GEOMETRIES = {
 SWEEPS = {"losses": LOSSES, "geometries": GEOMETRIES}
 
 
-def grid(choices):
+def grid(choices: Mapping[str, Sequence]) -> dict[str, dict]:
     """Return all combinations of settings as variants.
 
     Args:
@@ -51,14 +50,14 @@ def grid(choices):
     return variants
 
 
-def changed(config, changes):
+def changed(config: TrainConfig, changes: Mapping) -> TrainConfig:
     """Return a `TrainConfig` with some settings changed.
 
     Args:
         changes: Mapping of settings, named as the flags of gc-net train, to values; texts are
             read as the setting's type, and `"none"` as None where a setting may be left open.
     """
-    places = _places()
+    places = setting_flags()
     for name, value in changes.items():
         if name not in places:
             raise ValueError(f"There is no setting {name!r}. Known ones: {', '.join(places)}.")
@@ -73,17 +72,17 @@ def changed(config, changes):
 
 
 def run_sweep(
-    config,
-    options,
-    variants,
-    seeds=None,
-    form="methods",
+    config: TrainConfig,
+    options: RunOptions,
+    variants: Mapping[str, Mapping] | str,
+    seeds: Sequence[int] | None = None,
+    form: str = "methods",
     *,
-    protocol="paper",
-    split="test",
-    ten_crop=False,
-    limit=None,
-):
+    protocol: str = "paper",
+    split: str = "test",
+    ten_crop: bool = False,
+    limit: int | None = None,
+) -> str:
     """Train and evaluate every variant with every seed.
 
     Args:
@@ -111,20 +110,27 @@ def run_sweep(
         for seed in seeds
         for name, changes in variants.items()
     }
+    folders = {key: os.path.join(options.work_dir, key[0], f"seed{key[1]}") for key in configs}
     finished = []
     for (name, seed), settings in configs.items():
-        work_dir = os.path.join(options.work_dir, name, f"seed{seed}")
-        finished.append((name, seed, _run(settings, options, work_dir, measure)))
+        work_dir = folders[name, seed]
+        others = [folder for folder in folders.values() if folder != work_dir]
+        reuse = ",".join(filter(None, [options.reuse, *others]))
+        own = dataclasses.replace(options, work_dir=work_dir, reuse=reuse)
+        # One cache for all runs: they read the same images.
+        own = dataclasses.replace(own, cache_dir=_shared_cache(settings, options) or "none")
+        finished.append((name, seed, _run(settings, own, measure)))
         text = _write(options.work_dir, finished, variants, form)
     return text
 
 
-def _run(config, options, work_dir, measure):
+def _run(config, options, measure):
     """Return the content of a run's metrics.json; train and evaluate where that is not done."""
-    metrics_file = os.path.join(work_dir, "evaluation", compare.METRICS_FILE)
+    metrics_file = os.path.join(options.work_dir, "evaluation", compare.METRICS_FILE)
+    model_dir = os.path.join(options.work_dir, "model")
     trained = os.path.exists(metrics_file)
     if trained:
-        runs.check_config(work_dir, config.to_dict(), write=False)
+        run_folder.check_settings(options.work_dir, config.resolved().to_dict())
         metrics = compare.read_run(metrics_file).metrics
         # A file that does not say how it was measured is as good as none.
         if all(name in metrics and metrics[name] == measure[name] for name in measure):
@@ -132,46 +138,19 @@ def _run(config, options, work_dir, measure):
     import keras
 
     from gc_net.evaluation.evaluate import recorded_dataset, run_evaluation
+    from gc_net.stages.runner import train
 
     keras.utils.clear_session()
-    # One for all runs: they read the same images.
-    cache_dir = _shared_cache(config, options)
-    options = dataclasses.replace(options, cache_dir=cache_dir or "none")
-    model_dir = os.path.join(work_dir, "model")
     if not trained:
-        model_dir = _train(config, options, work_dir)
+        model_dir = train(config, options)
     return run_evaluation(
         model_dir,
         recorded_dataset,
         os.path.dirname(metrics_file),
         methods=(),
         report=False,
-        cache=cache_dir,
+        cache=None if options.cache_dir == "none" else options.cache_dir,
         **measure,
-    )
-
-
-def _train(config, options, work_dir):
-    """Train a run, with what it shares with others of the sweep; return its model's folder."""
-    from gc_net.stages.runner import train
-
-    shared = os.path.join(options.work_dir, "classifiers", _classifier_digest(config))
-    train(config, dataclasses.replace(options, work_dir=shared), stages=("classifier",))
-    before = None
-    if config.warmup.epochs:
-        before = os.path.join(options.work_dir, "warmups", _warmup_digest(config))
-        train(
-            config,
-            dataclasses.replace(options, work_dir=before),
-            stages=("warmup",),
-            classifier_dir=shared,
-        )
-    return train(
-        config,
-        dataclasses.replace(options, work_dir=work_dir),
-        stages=("generator", "detector", "namer"),
-        classifier_dir=shared,
-        warmup_dir=before,
     )
 
 
@@ -179,24 +158,6 @@ def _shared_cache(config, options):
     from gc_net.training.data import cache_folder, open_dataset
 
     return cache_folder(options, open_dataset(config.data).split("train"), config.data)
-
-
-def _classifier_digest(config):
-    """Return what tells one classifier from another."""
-    names = ("data", "network", "classifier", "seed", "mixed_precision", "deterministic")
-    settings = config.to_dict()
-    return _digest({name: settings[name] for name in names})
-
-
-def _warmup_digest(config):
-    """Return what tells one warmed-up detector from another."""
-    settings = config.to_dict()
-    detector = {name: settings["detector"][name] for name in WARMUP_SETTINGS}
-    return _digest([_classifier_digest(config), settings["warmup"], detector])
-
-
-def _digest(settings):
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _write(work_dir, finished, variants, form):
@@ -215,19 +176,6 @@ def _write(work_dir, finished, variants, form):
     write_text(os.path.join(work_dir, "table.md"), texts["markdown"] + "\n")
     write_text(os.path.join(work_dir, "table.tex"), texts["latex"] + "\n")
     return texts["markdown"]
-
-
-def _places():
-    """Return {flag name: (section or None, field)} of all settings."""
-    sections = {field.name: field.type for field in dataclasses.fields(TrainConfig)}
-    places = {}
-    for section, prefix in [("data", ""), ("network", ""), *((s, f"{s}_") for s in STAGES)]:
-        for field in dataclasses.fields(sections[section]):
-            places[prefix + field.name] = (section, field)
-    for field in dataclasses.fields(TrainConfig):
-        if field.name not in ("data", "network", *STAGES):
-            places[field.name] = (None, field)
-    return places
 
 
 def _typed(name, value, field):

@@ -59,7 +59,8 @@ class LearnedGenerator(keras.Model):
                     raise ValueError(
                         f"No weights are shipped for the shape {self.shape.name!r} and the network "
                         f"{network!r}. Train them with `gc-net train_generator "
-                        f"--shape={self.shape.name} --network={network}` and pass the file."
+                        f"--detector_shape={self.shape.name} "
+                        f"--detector_generator_network={network}` and pass the file."
                     )
             load_weights_npz(weights, self.network)
         self.built = True

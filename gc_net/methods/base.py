@@ -10,7 +10,7 @@ import tensorflow as tf
 from gc_net.classifier import Classifier
 from gc_net.evaluation.protocols import Protocol
 from gc_net.metrics import IOU_THRESHOLDS
-from gc_net.stages.classifier import MaskedClassifier
+from gc_net.training.masked_classifier import MaskedClassifier
 from gc_net.training.masks import RandomMasks
 
 TrainingBatches = Callable[[], Iterable[tf.Tensor]]

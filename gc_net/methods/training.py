@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from gc_net.classifier import Classifier
-from gc_net.stages.classifier import MaskedClassifier
+from gc_net.training.masked_classifier import MaskedClassifier
 from gc_net.training.masks import ReplicaSeeds
 
 

@@ -182,13 +182,42 @@ class Shape(abc.ABC):
                 and left may be [N], of a window for each of N shapes.
             resize_size, image_size: Sides of the squashed image and of the window.
         """
-        top, left, _ = window
+        top, left = window[:2]
         part = image_size / resize_size
         start = ops.cast(ops.stack([left, top], axis=-1), "float32") / resize_size
         center = start + part * coefficients[..., :2]
         return ops.concatenate(
             [center, part * coefficients[..., 2:4], coefficients[..., 4:]], axis=-1
         )
+
+    @staticmethod
+    def in_windows(coefficients, windows, resize_size):
+        """Return the coefficients of shapes in squashed images as ones in a window of each.
+
+        Args:
+            coefficients: [N, n] relative to the squashed images.
+            windows: [N, 5] rows of (top, left, flip, height, width) in pixels, see
+                `gc_net.data.transforms.random_windows`.
+            resize_size: Side of the squashed images.
+
+        Returns:
+            [N, n] relative to the windows; a shape may reach beyond its own. A turned rectangle
+            that is stretched is no rectangle: it becomes the one with its centre and spread.
+        """
+        top, left, flip, height, width = np.asarray(windows, np.float32).T
+        size = np.stack([width, height], axis=-1)  # [N, 2]
+        placed = np.array(coefficients, np.float32)
+        placed[:, :2] = (placed[:, :2] * resize_size - np.stack([left, top], axis=-1)) / size
+        scale, extents = resize_size / size, placed[:, 2:4].copy()
+        placed[:, 2:4] *= scale
+        if placed.shape[1] > 4:
+            cosine, sine = np.cos(placed[:, 4]), np.sin(placed[:, 4])
+            turned = np.array([[cosine, -sine], [sine, cosine]]).transpose(2, 0, 1)  # [N, 2, 2]
+            axes = scale[:, :, None] * turned * extents[:, None, :]
+            stretched = (width != height) & (placed[:, 4] != 0) & np.isfinite(placed[:, 0])
+            fitted = _axes(axes[stretched] @ axes[stretched].transpose(0, 2, 1))
+            placed[stretched, 2:5] = np.stack(fitted, axis=-1)
+        return np.where(flip[:, None] > 0, Shape.mirrored(placed), placed)
 
     @staticmethod
     def mirrored(coefficients):

@@ -1,63 +1,104 @@
-"""The first stage: a classifier fine-tuned on the training images."""
+"""The classifier, fine-tuned on the training images."""
 
-import keras
+import dataclasses
 
-from gc_net.classifier import Classifier
-from gc_net.losses.classes import ClassLoss
-from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, warm_cosine
-from gc_net.registry import Registry
-from gc_net.stages.run_folder import RunError
-from gc_net.training.masks import RandomMasks
-
-# The authors cut the rate to a tenth after these of 200 epochs.
-PAPER_BOUNDARIES = (80 / 200, 150 / 200)
+from gc_net.settings import Settings, setting
+from gc_net.shapes import SHAPES
+from gc_net.stages.base import Batches, Stage, StageConfig
 
 
-class MaskedClassifier(keras.Model):
-    """A classifier as it is trained: some of the images are seen through masks.
+@dataclasses.dataclass(frozen=True)
+class ClassifierConfig(StageConfig):
+    """How the classifier is fine-tuned.
 
-    Args:
-        classifier: The `Classifier` to train.
-        masks: A `RandomMasks` layer, or None for no masks.
-        augmentation: A layer that changes images [B, H, W, 3] in 0–255 at random, or None.
+    Attributes:
+        recipe: fast is AdamW with a rate that falls along a cosine; paper is the authors' SGD, with
+            a rate cut to a tenth after 40 % and 75 % of the epochs and larger for biases and for
+            the last layer; none takes the ImageNet weights as they are.
+        learning_rate: Highest rate; None for the recipe's own, 6e-4 or 1e-3.
+        weight_decay: None for the recipe's own: 0.01 (decoupled) or 5e-4 (in the gradient).
+        mask_fraction: Part of the images that are seen through a random shape, so that masked
+            images are nothing new to the classifier.
+        mask_shape: Shape of these masks.
+        mask_min_extent: Smallest width and height of a mask, as a part of the image's.
+        mask_max_extent: Largest width and height of a mask.
+        mask_inverted: Part of the masks that show what lies outside instead.
+        num_folds: With 2 or more, the images are split into so many parts, each of which is
+            supervised by a classifier that was fitted on the others; 0 for one classifier on all.
     """
 
-    def __init__(
-        self, classifier, masks=None, augmentation=None, name="masked_classifier", **kwargs
-    ):
-        super().__init__(name=name, **kwargs)
-        self.classifier = classifier
-        self.masks = masks
-        self.augmentation = augmentation
-        # Made here, since Keras would make the variables of compiled metrics within the first
-        # step, which fails where a step runs on several devices.
-        self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
-        self.built = True
+    epochs: int = setting(8, low=1)
+    recipe: str = setting("fast", ("fast", "paper", "none"))
+    learning_rate: float | None = setting(None, low=0.0)
+    weight_decay: float | None = setting(None, low=0.0)
+    mask_fraction: float = setting(0.0, low=0.0, high=1.0)
+    mask_shape: str = setting("rotated_rectangle", SHAPES.names)
+    mask_min_extent: float = setting(0.55, low=0.0, high=2.0)
+    mask_max_extent: float = setting(1.1, low=0.0, high=2.0)
+    mask_inverted: float = setting(0.0, low=0.0, high=1.0)
+    num_folds: int = setting(0, low=0)
 
-    def normalized(self, images, training=False):
-        """Return the images as the trunk is to see them."""
-        if self.augmentation is not None:
-            images = self.augmentation(images, training=training)
-        normalized = self.classifier.normalize(images)
-        if self.masks is not None:
-            normalized = self.masks(normalized, training=training)
-        return normalized
-
-    def call(self, images, training=False):
-        normalized = self.normalized(images, training=training)
-        return self.classifier.from_normalized(normalized, training=training)
-
-    def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        self.accuracy.update_state(y, y_pred, sample_weight)
-        return self.get_metrics_result()
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_folds == 1:
+            raise ValueError("`num_folds` must be 0, or at least 2. Received: num_folds=1")
+        if self.mask_min_extent > self.mask_max_extent:
+            raise ValueError(
+                "`mask_min_extent` must not exceed `mask_max_extent`. Received: "
+                f"{self.mask_min_extent} and {self.mask_max_extent}"
+            )
 
 
-def build_classifier(config, num_classes):
+class ClassifierStage(Stage):
+    """Trains the classifier on all training images."""
+
+    name = "classifier"
+    title = "Classifier"
+    settings = ClassifierConfig
+    provides = ("classifier",)
+
+    def check(self, run):
+        run.check_network()
+        return 0 if run.settings.recipe == "none" else super().check(run)
+
+    def batches(self, run) -> Batches | None:
+        return None if run.settings.recipe == "none" else super().batches(run)
+
+    def build(self, run, num_steps):
+        from gc_net.training.masked_classifier import MaskedClassifier, optimizer
+        from gc_net.training.masks import RandomMasks
+
+        settings = run.settings
+        classifier = build_classifier(run.config, len(run.class_names))
+        run.freeze(classifier)
+        masks = RandomMasks(
+            settings.mask_shape,
+            settings.mask_fraction,
+            settings.mask_min_extent,
+            settings.mask_max_extent,
+            settings.mask_inverted,
+            seed=run.config.seed,
+        )
+        model = MaskedClassifier(classifier, masks)
+        if num_steps:
+            model.compile(optimizer(settings, num_steps))
+        return model
+
+    def finish(self, run, model):
+        run.save(model.classifier)
+
+    def parts(self, run):
+        return {"classifier": run.load(self.name)}
+
+
+def build_classifier(config: Settings, num_classes: int):
     """Return a new `Classifier` with the weights that training starts from.
 
     Args:
         config: A `TrainConfig`.
     """
+    from gc_net.stages.run_folder import RunError
+
     classifier = untrained(config, num_classes, config.data.image_size)
     if config.classifier.recipe == "none" and num_classes != 1000:
         raise RunError(
@@ -74,8 +115,10 @@ def build_classifier(config, num_classes):
     return classifier
 
 
-def untrained(config, num_classes, image_size, name="classifier"):
+def untrained(config: Settings, num_classes: int, image_size: int, name: str = "classifier"):
     """Return a `Classifier` of the network and the weights that a `TrainConfig` names."""
+    from gc_net.classifier import Classifier
+
     return Classifier(
         config.network.backbone,
         num_classes=num_classes,
@@ -83,65 +126,3 @@ def untrained(config, num_classes, image_size, name="classifier"):
         weights=None if config.network.weights == "none" else config.network.weights,
         name=name,
     )
-
-
-def trained_classifier(classifier, config, num_steps):
-    """Return a compiled model whose training trains `classifier`.
-
-    Args:
-        config: A `TrainConfig`.
-        num_steps: Steps of the whole training, which schedules are stretched to.
-    """
-    settings = config.classifier
-    masks = RandomMasks(
-        settings.mask_shape,
-        settings.mask_fraction,
-        settings.mask_min_extent,
-        settings.mask_max_extent,
-        settings.mask_inverted,
-        seed=config.seed,
-    )
-    return compiled(classifier, OPTIMIZERS.get(settings.recipe)(settings, num_steps), masks)
-
-
-def compiled(classifier, optimizer, masks=None, augmentation=None, smoothing=0.0):
-    """Return a compiled `MaskedClassifier`.
-
-    Args:
-        smoothing: Part of each label that is spread evenly over all classes.
-    """
-    model = MaskedClassifier(classifier, masks, augmentation)
-    model.compile(
-        optimizer=optimizer,
-        loss=ClassLoss(smoothing),
-        # XLA's convolutions are slower than oneDNN's on a CPU.
-        jit_compile=False,
-    )
-    return model
-
-
-def fast_optimizer(settings, num_steps):
-    """Return AdamW on a `warm_cosine`, without decay for biases and normalizations."""
-    rate = 6e-4 if settings.learning_rate is None else settings.learning_rate
-    decay = 0.01 if settings.weight_decay is None else settings.weight_decay
-    optimizer = keras.optimizers.AdamW(warm_cosine(rate, num_steps), weight_decay=decay)
-    optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
-    return optimizer
-
-
-def paper_optimizer(settings, num_steps):
-    """Return the authors' SGD with their rates and schedule."""
-    rate = 1e-3 if settings.learning_rate is None else settings.learning_rate
-    # A boundary is the last step of the rate before it.
-    schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
-        [round(boundary * num_steps) - 1 for boundary in PAPER_BOUNDARIES],
-        [rate, rate * 0.1, rate * 0.01],
-    )
-    decay = 5e-4 if settings.weight_decay is None else settings.weight_decay
-    return SGD(schedule, momentum=0.9, l2=decay, multipliers=REFERENCE_MULTIPLIERS)
-
-
-OPTIMIZERS = Registry(
-    "classifier recipe",
-    {"fast": fast_optimizer, "paper": paper_optimizer},
-)

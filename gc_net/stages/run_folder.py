@@ -1,6 +1,7 @@
 """The folder of a run: who may write to it, what it was started with, and how files get there."""
 
 import contextlib
+import copy
 import errno
 import functools
 import json
@@ -8,27 +9,32 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
 
 import numpy as np
 
 from gc_net import teachers
 from gc_net.atomic_files import remove_partial, replaced_file
+from gc_net.datasets import DATASETS
 from gc_net.locks import try_lock
-from gc_net.stages.config import TrainConfig
+from gc_net.settings import read_pairs
 from gc_net.version import __version__
 from gc_net.weights import read_weights_npz
 
 CONFIG_FILE = "config.json"
 LOCK_FILE = "lock"
-DEFAULTS = TrainConfig().to_dict()
+# Of the names of settings in a record. Those without a number have names of an earlier version.
+LAYOUT = 2
+UNKNOWN = "not recorded"
 
 
-class RunError(RuntimeError):
-    """A run that cannot start or go on; the message says why, and what to do."""
+class RunError(ValueError):
+    """A run that cannot be started or resumed; the message says why, and what to do."""
 
 
 @contextlib.contextmanager
-def writing(path):
+def writing(path: str) -> Iterator[None]:
     """Turn the errors of a full or unwritable disk into ones that say what to do."""
     try:
         yield
@@ -37,7 +43,7 @@ def writing(path):
             raise RunError(
                 f"The disk is full: {path} could not be written ({error.strerror}). What was "
                 "written before is intact. Free some space and run the same command again; it "
-                "goes on from the last checkpoint."
+                "resumes at the last checkpoint."
             ) from error
         raise RunError(
             f"{path} cannot be written: {error.strerror or error}. Choose another folder with "
@@ -45,7 +51,7 @@ def writing(path):
         ) from error
 
 
-def replace_file(path, write, mode="wb"):
+def replace_file(path: str, write: Callable[[IO], object], mode: str = "wb") -> None:
     """Write a file in one step: readers see the old one or the new one, whatever happens.
 
     Args:
@@ -56,7 +62,7 @@ def replace_file(path, write, mode="wb"):
         write(file)
 
 
-def write_json(path, record):
+def write_json(path: str, record: Any) -> None:
     def write(file):
         json.dump(record, file, indent=2, ensure_ascii=False)
         file.write("\n")
@@ -64,7 +70,7 @@ def write_json(path, record):
     replace_file(path, write, mode="w")
 
 
-def read_json(path):
+def read_json(path: str) -> Any:
     """Return the content of a JSON file, or None where there is no such file."""
     try:
         with open(path, encoding="utf-8") as file:
@@ -75,12 +81,12 @@ def read_json(path):
         raise RunError(f"{path} is damaged: {error}. Delete it, or use another folder.") from None
 
 
-def write_array(path, **named):
+def write_array(path: str, **named: np.ndarray) -> None:
     """Write an array, given by its name, to an .npz file."""
     replace_file(path, lambda file: np.savez(file, **named))
 
 
-def read_array(path, name, optional=False):
+def read_array(path: str, name: str, optional: bool = False) -> np.ndarray | None:
     """Return an array of an .npz file; None where there is no such file, or a damaged one.
 
     Args:
@@ -96,14 +102,14 @@ def read_array(path, name, optional=False):
         return None
 
 
-def make_folder(path):
+def make_folder(path: str) -> str:
     with writing(path):
         os.makedirs(path, exist_ok=True)
     return path
 
 
 @contextlib.contextmanager
-def locked(work_dir):
+def locked(work_dir: str) -> Iterator[None]:
     """Keep other processes out of `work_dir`. The lock goes when its process does, however."""
     make_folder(work_dir)
     path = os.path.join(work_dir, LOCK_FILE)
@@ -123,48 +129,78 @@ def locked(work_dir):
         yield
 
 
-def check_config(folder, config, write=True, free=()):
-    """Record `config` in `folder`, or compare it with what is recorded there.
+def read_settings(folder: str) -> dict[str, Any] | None:
+    """Return the settings that `folder` was made with; None where there is no record."""
+    record = read_json(os.path.join(folder, CONFIG_FILE))
+    if record is None:
+        return None
+    settings = record.get("config", {})
+    return settings if record.get("layout") == LAYOUT else renamed(settings)
+
+
+def write_settings(folder: str, settings: Mapping[str, Any]) -> None:
+    """Record settings in `folder`, with what else a result may depend on."""
+    record = {"layout": LAYOUT, "config": settings, "environment": environment()}
+    write_json(os.path.join(make_folder(folder), CONFIG_FILE), record)
+
+
+def differences(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Return a line for each setting in which two records differ.
 
     A setting or a section that the record does not have came with a later version; the run had
-    what is now its default.
-
-    Args:
-        folder: A stage's folder.
-        config: Nested dict of settings.
-        write: Whether to record it. Otherwise only settings that are given are compared.
-        free: Names of settings that may differ, e.g. `"detector.look"`.
-
-    Raises:
-        RunError: If the folder was made with other settings; all that differ are listed.
+    what is now its default. What only evaluation reads is not compared.
     """
-    path = os.path.join(folder, CONFIG_FILE)
-    # Through JSON, so that tuples compare as the lists they are read back as.
-    config = json.loads(json.dumps(config))
-    recorded = read_json(path)
-    if recorded is None:
-        if write:
-            make_folder(folder)
-            write_json(path, {"config": config, "environment": environment()})
-        return
-    recorded = recorded.get("config", {})
-    if "warmup" in recorded:
-        recorded = {**recorded, "warmup": teachers.upgraded(recorded["warmup"])}
-    if not write:
-        recorded = {name: value for name, value in recorded.items() if name in config}
-    differences = _differences(recorded, config, defaults=DEFAULTS)
-    differences = [difference for difference in differences if difference[0] not in free]
-    if differences:
-        listing = "\n".join(
-            f"  {name}: {before!r} there, {now!r} now" for name, before, now in differences
-        )
+    from gc_net.stages.config import TrainConfig
+
+    defaults = _comparable(TrainConfig().to_dict())
+    return _differences(_comparable(recorded), _comparable(given), defaults)
+
+
+def check_settings(folder: str, given: Mapping[str, Any]) -> None:
+    """Raise a `RunError` where `folder` was made with other settings; all of them are listed."""
+    recorded = read_settings(folder)
+    found = [] if recorded is None else differences(recorded, given)
+    if found:
+        listing = "\n".join(f"  {line}" for line in found)
         raise RunError(
             f"{folder} holds a run with other settings:\n{listing}\n"
             "Choose another --work_dir, delete this one, or use its settings."
         )
 
 
-def environment():
+def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings that an earlier version recorded under the names that they have now."""
+    settings = copy.deepcopy(dict(settings))
+    generator = settings.get("generator", {})
+    if "shape" in generator:
+        drawn = {"shape": generator.pop("shape"), "generator_network": generator.pop("network")}
+        settings = {"detector": drawn, "seed": generator.pop("seed"), **settings}
+    if "warmup" in settings:
+        settings["warmup"] = teachers.upgraded(settings["warmup"])
+    detector = settings.get("detector", {})
+    if "alpha" in detector:
+        terms = {"area": "alpha", "object": "beta", "background": "gamma"}
+        weights = {term: detector.pop(name) for term, name in terms.items()}
+        weights = [f"{term}={value:g}" for term, value in weights.items() if value is not None]
+        detector["loss_weights"] = ",".join(weights)
+    if "generator_weights" in detector:
+        # That of the detector had nothing of the generator's, which has a record of its own.
+        settings.setdefault("generator", UNKNOWN)
+    if "head" in detector:
+        # There was no other.
+        detector.setdefault("parametrization", "sigmoid")
+    look = detector.pop("look", 0.0)
+    if "namer" in settings:
+        settings["second_classifier"] = settings.pop("namer")
+        settings["second_look"] = look
+    # The classifiers of another run could be used, even those of another seed.
+    seed = settings.pop("classifier_run", {}).get("seed", settings.get("seed"))
+    if seed != settings.get("seed"):
+        settings["seed of the classifier"] = seed
+    return settings
+
+
+def environment() -> dict[str, Any]:
     """Return what a result may depend on besides its configuration."""
     import importlib.metadata
 
@@ -185,7 +221,7 @@ def environment():
 
 
 @functools.cache
-def git_revision():
+def git_revision() -> str | None:
     """Return the revision of the source, with `+` where files were changed, or None."""
     folder = os.path.dirname(os.path.abspath(__file__))
 
@@ -201,17 +237,30 @@ def git_revision():
         return None
 
 
-def _differences(recorded, given, prefix="", defaults=None):
-    """Return (name, recorded value, given value) for all settings that differ, sections opened."""
+def _comparable(settings):
+    """Return settings in a form in which equal ones are equal: paths in full, pairs as dicts."""
+    # Through JSON, so that tuples compare as the lists they are read back as.
+    settings = json.loads(json.dumps(settings))
+    data, detector = settings.get("data"), settings.get("detector", {})
+    if data is not None:
+        options = read_pairs(data.get("dataset_options", ""), "dataset_options")
+        if data.get("dataset") in DATASETS:
+            for name in DATASETS.get(data["dataset"]).evaluation_options:
+                options.pop(name, None)
+        data["dataset_options"] = options
+        if data.get("data_dir") is not None:
+            data["data_dir"] = os.path.abspath(os.path.expanduser(data["data_dir"]))
+    if "loss_weights" in detector:
+        detector["loss_weights"] = read_pairs(detector["loss_weights"], "loss_weights")
+    return settings
+
+
+def _differences(recorded, given, defaults, prefix=""):
     found = []
     for name in {**recorded, **given}:
-        before, now = recorded.get(name, (defaults or {}).get(name)), given.get(name)
+        before, now = recorded.get(name, defaults.get(name)), given.get(name)
         if isinstance(before, dict) and isinstance(now, dict):
-            found += _differences(before, now, f"{prefix}{name}.", DEFAULTS.get(name))
-        elif before != now and not (name == "data_dir" and _same_folder(before, now)):
-            found.append((prefix + name, before, now))
+            found += _differences(before, now, defaults.get(name) or {}, f"{prefix}{name}.")
+        elif before not in (now, UNKNOWN):
+            found.append(f"{prefix}{name}: {before!r} there, {now!r} now")
     return found
-
-
-def _same_folder(*paths):
-    return None not in paths and len({os.path.abspath(os.path.expanduser(p)) for p in paths}) == 1

@@ -1,509 +1,576 @@
-"""The chain of stages: from labelled images to a localizer, in one folder that can be resumed."""
+"""Runs stages: from labelled images to a localizer, in one folder that can be resumed.
 
+work_dir/
+    config.json          all settings, versions and the seed
+    <stage>/             config.json, log.csv, tensorboard/, checkpoints/ while it is trained, and
+                         its result: mostly model/, see gc_net.saving
+    model/               the localizer, put together from what the stages have left
+
+What a stage depends on is what it `reads` and what the stages that it `needs` do. That decides in
+which order they run, what is recorded in a stage's folder and refused if it differs, and which
+results of other runs can be taken.
+"""
+
+import contextlib
+import functools
+import json
+import math
 import os
-import sys
+import types
+import zlib
+from collections.abc import Iterable
+from typing import Any
 
+import keras
 import numpy as np
 
-from gc_net import backbones, presets, shapes, teachers
-from gc_net.generators.learned import LearnedGenerator, shipped_weights
-from gc_net.generators.model import ModelGenerator
+from gc_net.classifier import Classifier
+from gc_net.data.splits import Dataset
 from gc_net.localizer import Localizer
-from gc_net.stages import classifier as classifier_stage
-from gc_net.stages import detector as detector_stage
-from gc_net.stages import generator as generator_stage
-from gc_net.stages import run_folder
-from gc_net.stages import second_classifier as namer_stage
-from gc_net.stages import warmup as warmup_stage
-from gc_net.stages.config import STAGES, WARMUP_SETTINGS
+from gc_net.record import Record
+from gc_net.saving import MODEL_FILE, load_model, save_model
+from gc_net.settings import Settings
+from gc_net.stages import STAGES, run_folder
+from gc_net.stages.base import Stage, num_steps
+from gc_net.stages.classifier import build_classifier, untrained
+from gc_net.stages.config import RunOptions, TrainConfig
 from gc_net.stages.run_folder import RunError
-from gc_net.stages.workspace import Workspace, classifier_folder
-from gc_net.teachers.base import Lesson
-from gc_net.teachers.targets import find_targets
-from gc_net.training import devices, loop, monitoring
-from gc_net.training.folds import assign_folds, fold_batches
+from gc_net.training import devices, loop
+from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars
+from gc_net.training.data import TrainingData, cache_folder, open_dataset
+from gc_net.training.folds import assign_folds
 from gc_net.weights import save_weights_npz
 
+COMMON = ("seed", "mixed_precision", "deterministic")
+REQUIRED_PARTS = {"classifier", "detector", "generator"}
+# Where a training is given in steps, a line of the log is of about so many of them.
+LOGGED_STEPS = 250
 
-def train(config, options, stages=STAGES, classifier_dir=None, warmup_dir=None):
+
+def train(
+    config: TrainConfig,
+    options: RunOptions,
+    stages: Iterable[str] | None = None,
+    dataset: Dataset | None = None,
+) -> str:
     """Train a localizer.
 
     Args:
-        config: A `TrainConfig`.
-        options: A `RunOptions`.
-        stages: Which of `STAGES` to run.
-        classifier_dir: Folder of a run whose trained classifier is used, instead of one of the
-            settings in `config`.
-        warmup_dir: Folder of a run with the same settings up to the warm-up, which is then not
-            repeated.
+        config: What is trained, and how.
+        options: Where to, and what else has no effect on the weights.
+        stages: Which of `STAGES` to run, with what they need; all if None.
+        dataset: The `Dataset`; opened as `config` says if None.
 
     Returns:
         The folder of the model.
     """
-    with Chain(config, options, classifier_dir=classifier_dir, warmup_dir=warmup_dir) as chain:
-        return chain.train(stages)
+    with Runner(config, options, dataset) as runner:
+        return runner.train(stages)
 
 
-class Chain(Workspace):
-    """The stages of one run.
+class Runner:
+    """The stages of one run, on its devices and with its data.
+
+    A context manager: within it the folder is locked.
+
+    Args:
+        config, options, dataset: See `train`.
+
+    Attributes:
+        units: The trainings that the settings ask for, by name.
 
     Example:
-        with Chain(TrainConfig(data=DataConfig(dataset="creatures")), RunOptions()) as chain:
-            model_dir = chain.train()
+        with Runner(TrainConfig(data=DataConfig(dataset="creatures")), RunOptions()) as runner:
+            model_dir = runner.train()
     """
 
-    def train(self, stages=STAGES):
-        """Run `stages` in order; what is done already is taken as it is.
+    def __init__(self, config: TrainConfig, options: RunOptions, dataset: Dataset | None = None):
+        self.config = config.resolved()
+        self.options = options
+        self.work_dir = _full_path(options.work_dir)
+        self.model_dir = os.path.join(self.work_dir, "model")
+        self.reused = [_full_path(path) for path in options.reuse.split(",") if path]
+        units = [unit for name in STAGES for unit in STAGES.get(name).units(self.config)]
+        self.units = {unit.name: unit for unit in units}
+        self._folders = {}
+        self._given_dataset = dataset
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            # Before any other operation, as tf.distribute wants it for several machines.
+            strategy = devices.make_strategy(self.options.devices)
+            stack.enter_context(strategy.scope())
+            devices.set_up(self.config.seed, self.config.mixed_precision, self.config.deterministic)
+            self._check_train_from()
+            self.chief = devices.is_chief()
+            if self.chief:
+                stack.enter_context(run_folder.locked(self.work_dir))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception):
+        return self._stack.__exit__(*exception)
+
+    @functools.cached_property
+    def dataset(self) -> Dataset:
+        """The dataset; opened when it is first asked for."""
+        return self._given_dataset or open_dataset(self.config.data)
+
+    @functools.cached_property
+    def cache_dir(self) -> str | None:
+        """Folder for decoded images, or None."""
+        return cache_folder(self.options, self.dataset.split("train"), self.config.data)
+
+    @functools.cached_property
+    def data(self) -> TrainingData:
+        """The training images."""
+        split = self.dataset.split("train")
+        return TrainingData(split, self.config.data, self.config.seed, self.cache_dir)
+
+    def train(self, stages: Iterable[str] | None = None) -> str:
+        """Train `stages` and what they need; what is done already is taken as it is.
 
         Returns:
             The folder of the model.
         """
-        for stage in stages:
-            if stage not in STAGES:
-                raise ValueError(f"Unknown stage {stage!r}. Known ones: {', '.join(STAGES)}.")
-        self.check_settings(stages)
-        with self.data.readable():
-            for stage in STAGES:
-                if stage in stages:
-                    getattr(self, f"train_{stage}")()
+        asked = self._asked(stages)
+        plan = self._plan(asked)
+        self._check_records(plan)
+        pending = self._pending(plan, asked)
+        with self._readable(pending):
+            expected = self._check(pending)
+            # Only now: the settings of a run that is refused must not replace those in force.
+            if self.chief:
+                run_folder.write_settings(self.work_dir, self.config.to_dict())
+            for unit in pending:
+                self._train(unit, plan, expected)
+                if unit.provides:
+                    self._put_together(plan, anew=True)
+            self._put_together(plan, anew=False)
         return self.model_dir
 
-    def check_settings(self, stages=STAGES):
-        """Refuse settings that any stage to come would fail on, while nothing is recorded yet."""
-        config = self.config
-        if self.warmup_dir is not None and not config.warmup.epochs:
-            raise RunError(
-                f"--warmup_dir={self.warmup_dir} names a warm-up, but --warmup_epochs is 0, which "
-                f"is none. Give the settings of the one in {self._warmup_folder()}, which its "
-                f"{run_folder.CONFIG_FILE} tells, or leave out --warmup_dir."
-            )
-        if len(self.dataset.class_names) < 2:
-            raise RunError(
-                f"The dataset has one class, {self.dataset.class_names[0]!r}, and a classifier of "
-                "one class says the same of every image, so that nothing can be learned from it. "
-                "Add images of something else as a second class."
-            )
-        if list(stages) == ["warmup"] and not config.warmup.epochs:
-            raise RunError(
-                "The warm-up alone is to be trained, but for 0 epochs. Give --warmup_epochs, "
-                "e.g. 6, or leave out --stage."
-            )
-        if list(stages) == ["namer"] and not config.namer.epochs:
-            raise RunError(
-                "The namer alone is to be trained, but for 0 epochs. Give --namer_epochs, e.g. 12, "
-                "and --detector_look=1, if the run has no second look yet."
-            )
-        detector = "detector" in stages and not self._is_done(self.model_dir)
-        if detector and not config.detector.epochs and not config.warmup.epochs:
-            raise RunError(
-                "Nothing would train the detector: both its epochs and those of the warm-up are "
-                "0. Give --detector_epochs (--epochs in gc-net train_detector) or --warmup_epochs."
-            )
-        warmup = config.warmup.epochs > 0 and (detector or "warmup" in stages)
-        warmup = warmup and not self._is_done(os.path.join(self._warmup_folder(), "model"))
-        folds = [None] if detector or warmup or "classifier" in stages else []
-        if (detector and config.detector.epochs) or "classifier" in stages:
-            folds += range(config.classifier.num_folds)
-        folds = [fold for fold in folds if not self._is_done(self._classifier_model_dir(fold))]
-        # What is to be taken from another run, and is not done there, is refused by its stage.
-        if self.classifier_dir is not None:
-            folds = []
-        if self.warmup_dir is not None:
-            warmup = False
+    def has_model(self, stages: Iterable[str] | None = None) -> bool:
+        """Return whether these stages, and what they need, have left a localizer."""
+        provided = {name for unit in self._plan(self._asked(stages)) for name in unit.provides}
+        return provided >= REQUIRED_PARTS and _is_file(self.model_dir, MODEL_FILE)
 
-        built = warmup or (detector and not config.warmup.epochs)
-        if folds or (built and config.detector.initialize == "backbone"):
-            self._check_network(classifier_stage.build_classifier)
-        if config.classifier.recipe != "none":
-            for fold in folds:
-                self._classifier_steps(self._fitted_on(fold))
-            if len(folds) > 1:
-                self._warn_of_lonely_images()
-        if warmup:
-            teachers.get(config.warmup.teacher).check(self._lesson())
-            self.data.num_steps("warmup", config.warmup.batch_size)
-        if detector:
-            if config.detector.generator_weights not in ("shipped", "own"):
-                self.generator()
-            elif self._trains_generator():
-                devices.check_batch_size("generator", config.generator.batch_size)
-            if config.detector.epochs:
-                self._detector_steps()
-        if "namer" in stages and config.namer.epochs and not self._is_done(self._namer_model_dir()):
-            self.data.num_steps("namer", config.namer.batch_size)
-            self._check_network(namer_stage.build_namer)
+    def folder(self, unit: Stage) -> str:
+        """Return where the result of a stage is: in this run's folder, or in one that is reused."""
+        if unit.name not in self._folders:
+            self._folders[unit.name] = self._find_folder(unit)
+        return self._folders[unit.name]
 
-    def _warn_of_lonely_images(self):
-        """Say which classes the classifier that judges their only image will not know."""
-        counts = np.bincount(self.data.split.labels, minlength=len(self.dataset.class_names))
-        lonely = [self.dataset.class_names[label] for label in np.flatnonzero(counts == 1)]
-        if lonely and self.chief:
-            more = f" and {len(lonely) - 3} more" if len(lonely) > 3 else ""
-            print(
-                f"Warning: there is a single training image of {', '.join(lonely[:3])}{more}. With "
-                "--classifier_num_folds it is judged by a classifier that has seen none of its "
-                "class, and teaches the detector nothing. Add images, or leave such classes out.",
-                file=sys.stderr,
+    def is_done(self, unit: Stage) -> bool:
+        """Return whether the result of a stage is there."""
+        return _agreed_exists(os.path.join(self.folder(unit), unit.result(self.config)))
+
+    def settings_of(self, unit: Stage) -> dict[str, Any]:
+        """Return the settings that the result of a stage depends on, as they are recorded."""
+        names = self._reads(type(unit))
+        found = _picked(self.config.to_dict(), names, dict)
+        if "data" in names:
+            found["training_images"] = self._fingerprint
+        return {**found, **unit.record()}
+
+    def view_of(self, unit: Stage) -> Settings:
+        """Return the same settings as they are read: no others can be seen by mistake."""
+        sections = {name: getattr(self.config, name) for name in self.config.__dataclass_fields__}
+        names = self._reads(type(unit))
+        return types.SimpleNamespace(
+            **_picked(sections, names, lambda found: types.SimpleNamespace(**found), vars)
+        )
+
+    @functools.cached_property
+    def _fingerprint(self):
+        return self.data.split.fingerprint()
+
+    def _reads(self, stage):
+        """Return the names of all settings that a stage's result depends on."""
+        names = {*COMMON, stage.section or stage.name, *stage.reads}
+        for need in stage.needs:
+            names |= self._reads(STAGES.get(need))
+        return names
+
+    def _needs(self, unit):
+        kinds = tuple(STAGES.get(name) for name in unit.needs)
+        return [other for other in self.units.values() if type(other) in kinds]
+
+    # Before training.
+
+    def _asked(self, stages):
+        stages = list(STAGES) if stages is None else list(stages)
+        kinds = {name: STAGES.get(name) for name in stages}
+        asked = [unit for unit in self.units.values() if type(unit) in kinds.values()]
+        if not asked:
+            flags = " or ".join(f"--{kind.section or name}_epochs" for name, kind in kinds.items())
+            raise RunError(
+                f"There is nothing to train: the settings ask for no {', '.join(stages)}. Give "
+                f"{flags}, e.g. 6 (see its other flags in --help), or leave out --stage."
+            )
+        return asked
+
+    def _plan(self, asked):
+        """Return `asked` and all that they need, each behind what it needs."""
+        plan = []
+
+        def visit(unit):
+            if unit not in plan:
+                for other in self._needs(unit):
+                    visit(other)
+                plan.append(unit)
+
+        for unit in asked:
+            visit(unit)
+        return plan
+
+    def _check_records(self, plan):
+        """Refuse a folder of other settings before anything is written."""
+        for unit in plan:
+            run_folder.check_settings(self._own_folder(unit), self.settings_of(unit))
+            self._refuse_former_result(unit)
+
+    def _refuse_former_result(self, unit):
+        path = os.path.join(self._own_folder(unit), run_folder.CONFIG_FILE)
+        record = run_folder.read_json(path)
+        former = record is not None and record.get("layout") != run_folder.LAYOUT
+        finished = _is_file(self.model_dir, MODEL_FILE)
+        if former and finished and not self.is_done(unit):
+            raise RunError(
+                f"{self.work_dir} holds a run that an earlier version has finished. Its model in "
+                f"{self.model_dir} can be used as it is, by all tools. To train on, choose another "
+                f"--work_dir and add --reuse={self.work_dir}: what was trained there with the same "
+                "settings is then not repeated."
             )
 
-    def _check_network(self, build):
-        """Build a network that training starts from, for its errors alone."""
+    def _pending(self, plan, asked):
+        """Return what of the plan is to be trained: not what is done, nor what only that needs."""
+        wanted = {unit.name for unit in asked}
+        for unit in reversed(plan):
+            if unit.name in wanted and not self.is_done(unit):
+                wanted |= {other.name for other in self._needs(unit)}
+        if self.chief and self.options.verbose:
+            for unit in plan:
+                if self.folder(unit) != self._own_folder(unit):
+                    print(f"{unit.title}: taken from {self.folder(unit)}.", flush=True)
+        return [unit for unit in plan if unit.name in wanted and not self.is_done(unit)]
+
+    def _readable(self, pending):
+        reads_images = any("data" in self._reads(type(unit)) for unit in pending)
+        return self.data.readable() if reads_images else contextlib.nullcontext()
+
+    def _check(self, pending):
+        """Let each stage refuse what it would fail on; return the images that each will take."""
+        expected = {}
+        for unit in pending:
+            run = StageRun(self, unit)
+            if "data" in self._reads(type(unit)) and len(self.dataset.class_names) < 2:
+                raise RunError(
+                    f"The dataset has one class, {self.dataset.class_names[0]!r}, and a classifier "
+                    "of one class says the same of every image, so that nothing can be learned "
+                    "from it. Add images of something else as a second class."
+                )
+            expected[unit.name] = unit.check(run) * getattr(run.settings, "batch_size", 1)
+        return expected
+
+    def _check_train_from(self):
+        """Refuse a layer that does not exist before the folder records that it was asked for."""
+        if self.config.network.train_from:
+            # Made for its layers' names alone; the stages make their own.
+            size = self.config.data.image_size
+            self.freeze(Classifier(self.config.network.backbone, 1, size, weights=None))
+
+    def freeze(self, network: keras.Model) -> None:
+        """Keep the layers before --train_from as they are."""
+        if self.config.network.train_from:
+            try:
+                network.freeze_before(self.config.network.train_from)
+            except ValueError as error:
+                raise RunError(f"--train_from cannot be used: {error}") from error
+
+    def _own_folder(self, unit):
+        return os.path.join(self.work_dir, unit.name)
+
+    def _find_folder(self, unit):
+        own = self._own_folder(unit)
+        if self.reused and not _is_file(own, run_folder.CONFIG_FILE):
+            given = self.settings_of(unit)
+            for run_dir in self.reused:
+                folder = os.path.join(run_dir, unit.name)
+                recorded = run_folder.read_settings(folder)
+                done = _is_file(folder, unit.result(self.config))
+                if recorded is None or not done:
+                    continue
+                found = run_folder.differences(recorded, given)
+                if not found:
+                    return folder
+                if self.chief and self.options.verbose:
+                    print(f"{folder} is not reused: {'; '.join(found)}.", flush=True)
+        return own
+
+    # Training.
+
+    def _train(self, unit, plan, expected):
+        run = StageRun(self, unit)
+        if self.chief:
+            run_folder.write_settings(run.folder, self.settings_of(unit))
+        number = f"Stage {plan.index(unit) + 1} of {len(plan)}"
+        batches = unit.batches(run)
+        count = "" if batches is None or batches.count is None else f", {batches.count:,} images"
+        if self.chief and self.options.verbose:
+            print(f"\n{number}: {unit.title}{count}", flush=True)
+        steps = 0 if batches is None else num_steps(run.settings, batches.steps_per_epoch)
+        run.set_seed()
+        model = unit.build(run, steps)
+        if batches is not None:
+            done = list(expected).index(unit.name) + 1
+            later = sum(list(expected.values())[done:]) / getattr(run.settings, "batch_size", 1)
+            progress = ProgressBar(stage=number, later_steps=later)
+            loop.train(
+                model,
+                batches.make,
+                num_steps=steps,
+                steps_per_pass=batches.steps_per_epoch,
+                steps_per_epoch=_logged_steps(run.settings, batches.steps_per_epoch),
+                folder=run.folder,
+                checkpoint_steps=self.options.checkpoint_steps,
+                checkpoint_minutes=self.options.checkpoint_minutes,
+                callbacks=self._callbacks(unit, run, model, progress),
+                verbose=self.options.verbose if self.chief else 0,
+            )
+        with run_folder.writing(run.folder):
+            unit.finish(run, model)
+        if self.chief:
+            loop.clear_checkpoints(run.folder)
+        # The others must not look for the result before it is there.
+        devices.barrier()
+
+    def _callbacks(self, unit, run, model, progress):
+        own = unit.callbacks(run, model)
+        if not self.chief:
+            return own
+        # What adds to the logs comes before what shows them, and what reports of them behind.
+        first = [callback for callback in own if getattr(callback, "adds_to_logs", False)]
+        own = [callback for callback in own if callback not in first]
+        shown = [progress, CsvLog(run.path("log.csv"))]
+        if self.options.tensorboard and not any(isinstance(c, Scalars) for c in own):
+            shown.append(Scalars(run.path("tensorboard")))
+        return [*first, *shown, *own]
+
+    def _put_together(self, plan, anew):
+        """Write the localizer, where all of its parts are done and it is not the one that is there.
+
+        It can differ in what needs no training, such as the second look.
+        """
+        done = [unit for unit in plan if unit.provides and self.is_done(unit)]
+        provided = {name for unit in done for name in unit.provides}
+        if not provided >= REQUIRED_PARTS:
+            return
+        path = os.path.join(self.model_dir, MODEL_FILE)
+        recorded = (run_folder.read_json(path) or {}).get("record", {})
+        given = {"settings": self.config.to_dict(), "stages": [unit.name for unit in done]}
+        # Through JSON, so that tuples compare as the lists they are read back as.
+        same = all(recorded.get(name) == json.loads(json.dumps(given[name])) for name in given)
+        if _agreed(f"record in {path}", same) and not anew:
+            return
+        localizer = self.localizer(done)
+        if self.chief:
+            with run_folder.writing(self.model_dir):
+                localizer.save(self.model_dir)
+        devices.barrier()
+
+    def localizer(self, units: Iterable[Stage]) -> Localizer:
+        """Return the localizer made of the parts that some stages have left."""
+        from gc_net.stages.detector import loss_weights
+
+        units, parts = list(units), {}
+        for unit in units:
+            parts |= unit.parts(StageRun(self, unit))
+        num_classes = len(self.dataset.class_names)
+        weights = loss_weights(self.config.detector, parts["generator"].kind, num_classes)
+        return Localizer(
+            **parts,
+            class_names=self.dataset.class_names,
+            resize_size=self.data.resize_size,
+            second_look=self.config.second_look,
+            record=self.record(weights, [unit.name for unit in units]),
+        )
+
+    def record(self, loss_weights=None, stages: Iterable[str] = ()) -> Record:
+        """Return what is kept with a model of this run."""
+        return Record(
+            self.config.to_dict(), loss_weights or {}, run_folder.environment(), list(stages)
+        )
+
+
+class StageRun:
+    """What a stage sees of the run that it is part of.
+
+    Attributes:
+        config: The settings that the stage reads, as in `TrainConfig`; no others are there.
+        settings: Those of its own section.
+        options: The `RunOptions`.
+        folder: The stage's folder.
+        chief: Whether this process writes files.
+    """
+
+    def __init__(self, runner: Runner, stage: Stage):
+        self._runner = runner
+        self._stage = stage
+        self.config = runner.view_of(stage)
+        self.settings = getattr(self.config, stage.section or stage.name)
+        self.options = runner.options
+        self.folder = runner.folder(stage)
+        self.chief = runner.chief
+
+    @property
+    def data(self) -> TrainingData:
+        """The training images."""
+        return self._runner.data
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset; no stage may ask it for boxes to learn from."""
+        return self._runner.dataset
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Names in label order."""
+        return self._runner.dataset.class_names
+
+    @property
+    def cache_dir(self) -> str | None:
+        """Folder for decoded images, or None."""
+        return self._runner.cache_dir
+
+    def has(self, name: str) -> bool:
+        """Return whether the settings ask for the stage called `name`."""
+        return name in self._runner.units
+
+    def path(self, name: str) -> str:
+        """Return the path of a file in the stage's folder."""
+        return os.path.join(self.folder, name)
+
+    def result_path(self, name: str | None = None) -> str:
+        """Return the path of the result of a stage that this one needs, or of its own."""
+        unit = self._runner.units[name or self._stage.name]
+        return os.path.join(self._runner.folder(unit), unit.result(self._runner.config))
+
+    def load(self, name: str) -> keras.Model:
+        """Return the network that a stage has left, anew each time.
+
+        Even where it was trained in this process: dropout draws its seed when it is made and
+        another one with every step, so a network would otherwise depend on what ran before.
+        """
+        self.set_seed(name)
+        return load_model(os.path.dirname(self.result_path(name)), precision=None).model
+
+    def save(self, network: keras.Model) -> None:
+        """Write the network that the stage leaves."""
+        if not self.chief:
+            return
+        save_model(self.path("model"), network, self.class_names, self._runner.record())
+
+    def save_weights(self, path: str, network: keras.Model, dtype: str = "float32") -> None:
+        """Write nothing but the weights of a network."""
+        if self.chief:
+            save_weights_npz(path, network, dtype=dtype)
+
+    def localizer(self):
+        """Return the localizer of what the stages that this one needs have left."""
+        return self._runner.localizer(self._runner._needs(self._stage))
+
+    def set_seed(self, name: str | None = None) -> None:
+        """Begin the random numbers of a stage, by default its own.
+
+        Each stage has its own, so that it does not matter which ones ran in this process.
+        """
+        unit = self._runner.units[name or self._stage.name]
+        key = (unit.seed_name or unit.name).encode()
+        keras.utils.set_random_seed((self._runner.config.seed + zlib.crc32(key)) % 2**32)
+
+    def freeze(self, network: keras.Model) -> None:
+        """Keep the layers before --train_from as they are."""
+        self._runner.freeze(network)
+
+    def steps_per_epoch(self, num_images: int | None = None) -> int:
+        """Return the steps of a pass over `num_images`, all if None; raise where there are none."""
+        section = self._stage.section or self._stage.name
+        return self.data.num_steps(section, self.settings.batch_size, num_images)
+
+    def folds(self) -> np.ndarray:
+        """Return the fold [N] of each training image."""
+        num_folds = self.config.classifier.num_folds
+        return assign_folds(self.data.split.labels, num_folds, self.config.seed)
+
+    def check_network(self, image_size: int | None = None) -> None:
+        """Build the network that training starts from, for its errors alone.
+
+        Args:
+            image_size: Of a network that is not the classifier.
+        """
         try:
-            build(self.config, len(self.dataset.class_names))
+            if image_size is None:
+                build_classifier(self.config, len(self.class_names))
+            else:
+                untrained(self.config, len(self.class_names), image_size)
         except RuntimeError as error:  # a download that failed
             raise RunError(str(error)) from error
 
-    # The stages.
+    def error(self, message: str) -> RunError:
+        """Return an error to raise that ends the run in one line."""
+        return RunError(message)
 
-    def train_classifier(self):
-        """Train the classifier, and those of the folds where there are any."""
-        for fold in [None, *range(self.config.classifier.num_folds)]:
-            self._fit_classifier(fold)
 
-    def classifier(self, fold=None):
-        """Return the trained classifier: of all images, or of all but those of a fold."""
-        model_dir = self._fit_classifier(fold)
-        return self._load(model_dir, os.path.basename(os.path.dirname(model_dir)))
+def run_settings(run_dir: str, name: str) -> dict[str, Any]:
+    """Return the settings that a stage of a run was trained with."""
+    folder = os.path.join(os.path.expanduser(run_dir), name)
+    settings = run_folder.read_settings(folder)
+    if settings is None:
+        raise RunError(
+            f"There is no {name} in {run_dir}: {folder}/{run_folder.CONFIG_FILE} does not exist. "
+            f"Train one with `gc-net train --stage={name}`, or give the folder of a run "
+            "that has one."
+        )
+    return settings
 
-    def _fit_classifier(self, fold):
-        """Train a classifier where that is not done, and return its model's folder."""
-        folder = classifier_folder(self.classifier_dir or self.work_dir, fold)
-        model_dir = self._classifier_model_dir(fold)
-        settings = {**self._settings("data", "network", "classifier"), "fold": fold}
-        if self.classifier_dir is None:
-            self._check(folder, settings)
+
+def _full_path(path):
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _is_file(*path):
+    return os.path.exists(os.path.join(*path))
+
+
+def _picked(sections, names, partial, read=lambda section: section):
+    """Return the sections called `names`; of `"section.setting"`, only that setting.
+
+    Args:
+        partial: Function of a dict to what stands for an incomplete section.
+        read: Function of a section to its dict.
+    """
+    found, single = {}, {}
+    for name in sorted(names):
+        section, _, setting = name.partition(".")
+        if not setting:
+            found[section] = sections[section]
         else:
-            # Made by another run, perhaps with another seed; the images must be the same.
-            compared = ("data", "network", "training_images", "fold")
-            run_folder.check_config(
-                folder, {name: settings[name] for name in compared}, write=False
-            )
-        if self._is_done(model_dir):
-            return model_dir
-        if self.classifier_dir is not None:
-            raise RunError(f"The training of the classifier in {folder} is not finished.")
-        indices = self._fitted_on(fold)
-        self._announce(
-            "Classifier" if fold is None else f"Classifier for images of fold {fold + 1}", indices
-        )
-        self._set_seed(os.path.basename(folder))
-        classifier = classifier_stage.build_classifier(self.config, len(self.dataset.class_names))
-        self._freeze(classifier)
-        settings = self.config.classifier
-        if settings.recipe != "none":
-            steps = self._classifier_steps(indices)
-            model = classifier_stage.trained_classifier(
-                classifier, self.config, settings.epochs * steps
-            )
-
-            def batches(**position):
-                return self.data.batches(settings.batch_size, indices, **position)
-
-            self._train(model, batches, settings.epochs, steps, folder)
-        self._save(folder, model_dir, classifier)
-        return model_dir
-
-    def _classifier_model_dir(self, fold):
-        return os.path.join(classifier_folder(self.classifier_dir or self.work_dir, fold), "model")
-
-    def _fitted_on(self, fold):
-        """Return the images that the classifier of a fold learns from; None for all."""
-        return None if fold is None else np.flatnonzero(self.folds() != fold)
-
-    def _classifier_steps(self, indices):
-        num_images = None if indices is None else len(indices)
-        return self.data.num_steps("classifier", self.config.classifier.batch_size, num_images)
-
-    def train_generator(self):
-        """Make sure that there is a generator; most often there is nothing to do."""
-        self.generator()
-
-    def generator(self):
-        """Return the generator that the detector is trained with."""
-        settings = self.config.detector
-        if settings.generator == "model":
-            return ModelGenerator(
-                settings.shape,
-                self.config.data.image_size,
-                epsilon=settings.epsilon,
-                grid=presets.get(settings.preset).grid,
-            )
-        return LearnedGenerator(
-            settings.shape,
-            self.config.data.image_size,
-            network=settings.generator_network,
-            weights=self._generator_weights(),
-        )
-
-    def _generator_weights(self):
-        """Return a path of weights for the learned generator, trained here where need be."""
-        settings = self.config.detector
-        if settings.generator_weights not in ("shipped", "own"):
-            return settings.generator_weights
-        if not self._trains_generator():
-            return shipped_weights(settings.shape, settings.generator_network)
-        folder = os.path.join(self.work_dir, "generator")
-        config = self.generator_config()
-        self._check(folder, {"generator": config.to_dict()})
-        path = os.path.join(folder, f"{config.shape}_{config.network}.npz")
-        if not self._agreed_exists(path):
-            self._announce("Generator")
-            generator = generator_stage.train_generator(
-                config,
-                folder,
-                self._callbacks(folder),
-                self.options.checkpoint_steps,
-                self.options.verbose,
-            )
-            if self.chief:
-                with run_folder.writing(path):
-                    save_weights_npz(path, generator.network)
-                loop.clear_checkpoints(folder)
-            devices.barrier()
-        return path
-
-    def _trains_generator(self):
-        settings = self.config.detector
-        if settings.generator != "learned" or settings.generator_weights not in ("shipped", "own"):
-            return False
-        shipped = shipped_weights(settings.shape, settings.generator_network)
-        return not shipped or settings.generator_weights == "own"
-
-    def generator_config(self):
-        """Return the generator's settings, with the detector's shape and network."""
-        return type(self.config.generator).from_dict(
-            {
-                **self.config.generator.to_dict(),
-                "shape": self.config.detector.shape,
-                "network": self.config.detector.generator_network,
-                "seed": self.config.seed,
-            }
-        )
-
-    def train_warmup(self):
-        """Warm up the detector, where the settings ask for it."""
-        if self.config.warmup.epochs:
-            self._warm_up(self.classifier())
-
-    def detector(self, classifier):
-        """Return the detector that the last stage starts from.
-
-        Args:
-            classifier: The trained `Classifier` of all images.
-        """
-        if self.config.warmup.epochs:
-            return self._load(self._warm_up(classifier), "detector")
-        self._set_seed("detector")
-        return detector_stage.build_detector(self.config, classifier)
-
-    def _warm_up(self, classifier):
-        """Warm up the detector where that is not done, and return its model's folder."""
-        settings = self.config.warmup
-        folder = self._warmup_folder()
-        model_dir = os.path.join(folder, "model")
-        before = self._settings("data", "network", "classifier", "warmup", "detector")
-        before["detector"] = {name: before["detector"][name] for name in WARMUP_SETTINGS}
-        if self.warmup_dir is None:
-            self._check(folder, {**before, **self._classifier_run()})
-        else:
-            run_folder.check_config(folder, before, write=False)
-        if self._is_done(model_dir):
-            return model_dir
-        if self.warmup_dir is not None:
-            raise RunError(f"The warm-up in {folder} is not finished.")
-        self._announce("Warm-up")
-        targets = find_targets(
-            teachers.get(settings.teacher),
-            self._lesson(classifier),
-            os.path.join(folder, warmup_stage.TARGETS_FILE),
-            write=self.chief,
-        )
-        # Not before: a run that finds its targets done builds no network for them.
-        self._set_seed("detector")
-        detector = detector_stage.build_detector(self.config, classifier)
-        self._freeze(detector)
-        steps = self.data.num_steps("warmup", settings.batch_size, len(targets.indices))
-        model = warmup_stage.compiled_warmup(detector, self.config, settings.epochs * steps)
-
-        def batches(**position):
-            return warmup_stage.target_batches(self.data, targets, settings.batch_size, **position)
-
-        self._train(model, batches, settings.epochs, steps, folder)
-        self._save(folder, model_dir, detector)
-        return model_dir
-
-    def _lesson(self, classifier=None):
-        """Return what a teacher is given; without a classifier, to check whether it can teach."""
-        return Lesson(
-            self.data,
-            shapes.get(self.config.detector.shape),
-            backbones.get(self.config.network.backbone),
-            self.config.network.weights,
-            classifier,
-        )
-
-    def _warmup_folder(self):
-        return os.path.join(self.warmup_dir or self.work_dir, "warmup")
-
-    def train_detector(self):
-        """Train the detector and write the model."""
-        folder = os.path.join(self.work_dir, "detector")
-        settings = self._settings("data", "network", "classifier", "warmup", "detector")
-        self._check(folder, {**settings, **self._classifier_run()})
-        if self._is_done(self.model_dir):
-            return
-        final = self.classifier()
-        # Without epochs there is nothing to judge, and the classifiers of folds need not be there.
-        num_folds = self.config.classifier.num_folds if self.config.detector.epochs else 0
-        # Never the final one itself: in training mode a judge's statistics move to masked images.
-        judges = [self.classifier(fold) for fold in range(num_folds)] or [self.classifier()]
-        generator = self.generator()
-        detector = self.detector(final)
-        self._announce("Detector")
-        self._set_seed("detector")
-        self._freeze(detector)
-        warm = detector.get_weights()
-        model = detector_stage.compose(self.config, detector, generator, judges)
-        settings = self.config.detector
-        folds = self.folds() if num_folds else None
-
-        def batches(indices=None, **position):
-            return self.data.batches(settings.batch_size, indices, **position)
-
-        def batches_of_folds(**position):
-            return fold_batches(batches, folds, num_folds, **position)
-
-        if settings.epochs:
-            steps = self._detector_steps()
-            detector_stage.compile_detector(model, self.config, steps)
-            self._train(
-                model,
-                batches_of_folds if num_folds else batches,
-                settings.epochs,
-                steps,
-                folder,
-                pictures=monitoring.some_pictures(self.data) if self.options.tensorboard else None,
-                health=True,
-                # A spread is that within a batch, and a single image has none.
-                watch_spread=devices.replica_batch_size(settings.batch_size) > 1,
-                fresh=not self.config.warmup.epochs,
-                epoch_logs=self._corloc_log(model),
-            )
-            detector_stage.blend(detector, warm, settings.blend)
-        # What was trained with classifiers of folds is used with the one of all images.
-        localizer = Localizer(
-            detector,
-            generator,
-            final,
-            self.dataset.class_names,
-            resize_size=self.data.resize_size,
-            second_look=settings.look,
-            record=self._record(model.loss_weights),
-        )
-        self._save_localizer(folder, localizer)
-
-    def train_namer(self):
-        """Give the model a namer, where the settings ask for it."""
-        if not self.config.namer.epochs:
-            return
-        if not self._is_done(self.model_dir):
-            raise RunError(
-                f"There is no model in {self.work_dir} yet, from whose shapes a namer could learn. "
-                "Train the detector first."
-            )
-        localizer = self._check_named()
-        namer = self.namer(localizer)
-        recorded, settings = localizer.record.settings, self.config.detector
-        named = recorded.get("namer") == self.config.namer.to_dict()
-        same = recorded.get("detector", {}).get("look") == settings.look
-        if localizer.second_classifier is None or not named or not same:
-            localizer = localizer.replace(
-                second_look=settings.look,
-                second_classifier=namer,
-                record=self._record(localizer.record.loss_weights),
-            )
-            self._save_localizer(os.path.join(self.work_dir, "namer"), localizer)
-
-    def _check_named(self):
-        """Refuse other settings than the model's: its record is written anew with its namer.
-
-        Returns:
-            The `Localizer` that the detector's stage has written.
-        """
-        before = self._settings("data", "network", "classifier", "warmup", "detector")
-        run_folder.check_config(
-            os.path.join(self.work_dir, "detector"),
-            {**before, **self._classifier_run()},
-            write=False,
-            free=["detector.look"],  # a second look can be had without another training
-        )
-        # The model may have come here without the folder of its stage.
-        self._set_seed("namer")
-        localizer = Localizer.load(self.model_dir, precision=None)
-        classes = _first_difference(localizer.class_names, self.dataset.class_names)
-        for name, there, now in (
-            ("class names", *classes),
-            ("resize_size", localizer.resize_size, self.data.resize_size),
-        ):
-            if there != now:
-                raise RunError(
-                    f"{self.model_dir} holds a model with other {name}: {there} there, {now} now. "
-                    "Give the settings that it was trained with."
-                )
-        return localizer
-
-    def namer(self, localizer):
-        """Return the trained namer.
-
-        Args:
-            localizer: The `Localizer` that places the shapes.
-        """
-        model_dir = self._namer_model_dir()
-        folder = os.path.dirname(model_dir)
-        sections = ("data", "network", "classifier", "warmup", "detector", "namer")
-        self._check(folder, {**self._settings(*sections), **self._classifier_run()})
-        if self._is_done(model_dir):
-            return self._load(model_dir, "namer")
-        self._announce("Namer")
-        self._set_seed("namer")
-        settings = self.config.namer
-        path = os.path.join(folder, namer_stage.BOXES_FILE)
-        boxes_rel_xyxy = namer_stage.find_boxes(localizer, self.data, path, write=self.chief)
-        data = namer_stage.close_up_data(self.data, boxes_rel_xyxy, self.config)
-        indices = np.flatnonzero(np.isfinite(boxes_rel_xyxy[:, 0]))
-        namer = namer_stage.build_namer(self.config, len(self.dataset.class_names))
-        self._freeze(namer)
-        steps = data.num_steps("namer", settings.batch_size, len(indices))
-        trained = namer_stage.trained_namer(namer, self.config, settings.epochs * steps)
-
-        def batches(**position):
-            return data.batches(settings.batch_size, indices, **position)
-
-        self._train(trained, batches, settings.epochs, steps, folder)
-        self._save(folder, model_dir, namer)
-        return namer
-
-    def _namer_model_dir(self):
-        return os.path.join(self.work_dir, "namer", "model")
-
-    def _detector_steps(self):
-        batch_size, num_folds = self.config.detector.batch_size, self.config.classifier.num_folds
-        if not num_folds:
-            return self.data.num_steps("detector", batch_size)
-        # The smallest fold sets how often each has its turn.
-        smallest = int(np.bincount(self.folds(), minlength=num_folds).min())
-        return num_folds * self.data.num_steps("detector", batch_size, smallest)
-
-    def folds(self):
-        """Return the fold [N] of each training image."""
-        return assign_folds(
-            self.data.split.labels, self.config.classifier.num_folds, self.classifier_seed
-        )
+            single.setdefault(section, {})[setting] = read(sections[section])[setting]
+    return {**{section: partial(settings) for section, settings in single.items()}, **found}
 
 
-def _first_difference(there, now):
-    """Return short words for two lists of names that tell in what they differ, or equal ones."""
-    for number, (one, other) in enumerate(zip(there, now, strict=False), 1):
-        if one != other:
-            return f"{one!r} as number {number}", f"{other!r}"
-    return f"{len(there)} names", f"{len(now)} names"
+def _logged_steps(settings, steps_per_epoch):
+    """Return the steps of a line of the log: a pass, or, where steps are given, several."""
+    if not settings.steps:
+        return steps_per_epoch
+    return steps_per_epoch * math.ceil(LOGGED_STEPS / steps_per_epoch)
+
+
+def _agreed(what, value):
+    devices.check_agreement(what, value)
+    return value
+
+
+def _agreed_exists(path):
+    return _agreed(f"existence of {path}", os.path.exists(path))

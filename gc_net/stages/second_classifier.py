@@ -1,4 +1,4 @@
-"""The stage after the third: a namer learns to name close-ups of the detector's shapes.
+"""The second classifier, which learns to name close-ups of the detector's shapes.
 
 The classifier sees whole images, in which an object may be small, and has to name parts of them as
 well, to supervise the detector. Once the detector has placed its shapes, a second classifier need
@@ -9,35 +9,106 @@ of the original images, and at a size of its own. No box is read.
 import dataclasses
 import functools
 
-import keras
-import numpy as np
-
-from gc_net.data.crops import read_region, regions
-from gc_net.data.pipeline import evaluation_batches, num_steps
-from gc_net.progress import track
-from gc_net.stages.classifier import compiled, fast_optimizer, untrained
-from gc_net.stages.run_folder import read_array, write_array
-from gc_net.training.data import TrainingData
+from gc_net.settings import Settings, setting
+from gc_net.stages.base import Batches, Stage, StageConfig, is_trained
+from gc_net.stages.classifier import untrained
 
 BOXES_FILE = "boxes.npz"
 _BATCH_SIZE = 32
 
 
-def find_boxes(localizer, data, path, write=True):
+@dataclasses.dataclass(frozen=True)
+class SecondClassifierConfig(StageConfig):
+    """How a classifier for the second look alone is trained; not in the paper.
+
+    Attributes:
+        epochs: Passes over the training images; 0 for none: the classifier looks twice.
+        image_size: Side of the square close-ups that it sees.
+        learning_rate: Highest rate of AdamW; it falls to zero along a cosine.
+        weight_decay: Decoupled from the gradient.
+        smoothing: Part of each label that is spread evenly over all classes.
+        augmentation: Strength of random zooms and lighting, which keep it from learning its
+            close-ups by heart; 0 for none, 1 for the usual.
+    """
+
+    image_size: int = setting(224, low=32)
+    learning_rate: float = setting(6e-4, low=0.0)
+    weight_decay: float = setting(0.01, low=0.0)
+    smoothing: float = setting(0.1, low=0.0, high=1.0)
+    augmentation: float = setting(1.0, low=0.0, high=3.0)
+
+
+class SecondClassifierStage(Stage):
+    """Trains a classifier of close-ups."""
+
+    name = "second_classifier"
+    title = "Second classifier"
+    settings = SecondClassifierConfig
+    needs = ("classifier", "detector")
+    provides = ("second_classifier",)
+    reads = (*Stage.reads, "second_look")
+
+    @classmethod
+    def check_settings(cls, config):
+        if is_trained(config.second_classifier) and not config.second_look:
+            raise ValueError(
+                "A second classifier names what the second look shows, and `second_look` says how "
+                f"much that is. Received: {config.second_classifier.epochs} epochs of the second "
+                "classifier, and no second look. Give one, e.g. --second_look=1, or "
+                "--second_classifier_epochs=0."
+            )
+
+    def check(self, run):
+        run.check_network(run.settings.image_size)
+        return super().check(run)
+
+    def batches(self, run):
+        import numpy as np
+
+        boxes_rel_xyxy = find_boxes(run)
+        data = close_up_data(run.data, boxes_rel_xyxy, run.config)
+        images = np.flatnonzero(np.isfinite(boxes_rel_xyxy[:, 0]))
+        make = functools.partial(data.batches, run.settings.batch_size, images)
+        return Batches(make, run.steps_per_epoch(len(images)), len(images))
+
+    def build(self, run, num_steps):
+        from gc_net.training.masked_classifier import (
+            MaskedClassifier,
+            augmentation,
+            fast_optimizer,
+        )
+
+        settings = run.settings
+        classifier = untrained(run.config, len(run.class_names), settings.image_size, self.name)
+        run.freeze(classifier)
+        layer = augmentation(settings.augmentation, run.config.seed)
+        model = MaskedClassifier(classifier, augmentation=layer)
+        model.compile(fast_optimizer(settings, num_steps), settings.smoothing)
+        return model
+
+    def finish(self, run, model):
+        run.save(model.classifier)
+
+    def parts(self, run):
+        return {"second_classifier": run.load(self.name)}
+
+
+def find_boxes(run):
     """Return the upright boxes [N, 4] of the shapes in the training images, relative to them.
 
-    Rows of unreadable images are NaN.
-
-    Args:
-        localizer: The `Localizer`.
-        data: The `TrainingData`.
-        path: File to take the result from, where it exists, and else to write it to.
-        write: Whether to write it.
+    Rows of unreadable images are NaN. They are kept in the stage's folder.
     """
+    import numpy as np
+
+    from gc_net.data.pipeline import evaluation_batches, num_steps
+    from gc_net.progress import track
+    from gc_net.stages.run_folder import read_array, write_array
+
+    path, data = run.path(BOXES_FILE), run.data
     found = read_array(path, "boxes_rel_xyxy")
     if found is not None:
         return found
-    place = localizer.placer(data.resize_size)
+    place = run.localizer().placer(data.resize_size)
     boxes_rel_xyxy = np.full((len(data.split), 4), np.nan, np.float32)
     batches = evaluation_batches(
         data.split,
@@ -49,12 +120,12 @@ def find_boxes(localizer, data, path, write=True):
     total = num_steps(len(data.split), _BATCH_SIZE, drop_remainder=False)
     for batch in track(batches, total, "Placing shapes"):
         boxes_rel_xyxy[batch["index"].numpy()] = place(batch["image"]).boxes.numpy()
-    if write:
+    if run.chief:
         write_array(path, boxes_rel_xyxy=boxes_rel_xyxy)
     return boxes_rel_xyxy
 
 
-def close_up_data(data, boxes_rel_xyxy, config):
+def close_up_data(data, boxes_rel_xyxy, config: Settings):
     """Return close-ups of the training images as `TrainingData`.
 
     A random window of one shows as much as the second look does: what is cut out is larger by what
@@ -65,68 +136,21 @@ def close_up_data(data, boxes_rel_xyxy, config):
         boxes_rel_xyxy: [N, 4], see `find_boxes`.
         config: A `TrainConfig`.
     """
-    settings = dataclasses.replace(config.data, image_size=config.namer.image_size, resize_size=0)
+    from gc_net.data.crops import regions
+    from gc_net.training.data import TrainingData
+
+    image_size = config.second_classifier.image_size
+    settings = dataclasses.replace(config.data, image_size=image_size, resize_size=0)
     # Not cached: what a close-up shows depends on the detector.
     close = TrainingData(data.split, settings, data.seed)
-    squares = regions(boxes_rel_xyxy, config.detector.look * close.resize_size / close.image_size)
+    squares = regions(boxes_rel_xyxy, config.second_look * close.resize_size / close.image_size)
     read = functools.partial(_read, data.split.read, squares, close.resize_size)
     close.split = dataclasses.replace(data.split, read=read)
     close.unreadable = data.unreadable
     return close
 
 
-def build_namer(config, num_classes):
-    """Return a new `Classifier` with the weights that its training starts from.
-
-    Args:
-        config: A `TrainConfig`.
-    """
-    return untrained(config, num_classes, config.namer.image_size, name="second_classifier")
-
-
-def trained_namer(namer, config, num_steps):
-    """Return a compiled model whose training trains `namer`.
-
-    Args:
-        config: A `TrainConfig`.
-        num_steps: Steps of the whole training, which the schedule is stretched to.
-    """
-    settings = config.namer
-    return compiled(
-        namer,
-        fast_optimizer(settings, num_steps),
-        augmentation=augmentation(settings.augmentation, config.seed),
-        smoothing=settings.smoothing,
-    )
-
-
-def augmentation(strength, seed):
-    """Return a layer that zooms and lights images in 0–255 at random.
-
-    Random windows have shifted them already.
-
-    Args:
-        strength: 1 for zooms to a window of 0.7 to 1.1 of each side, brightness of up to a tenth,
-            and a fifth more or less of contrast; in proportion.
-        seed: Seed; the states of the generators are variables of the layer.
-    """
-    if not strength:
-        return None
-    layers = keras.layers
-    # Each side has its own zoom, so that proportions change as well.
-    zoom = (-0.3 * strength, 0.1 * strength)
-    contrast = min(0.2 * strength, 0.99)  # both ways; a single number would only raise it
-    # In float32 whatever the policy: half precision has too few grey levels.
-    return keras.Sequential(
-        [
-            layers.RandomZoom(zoom, zoom, seed=seed, dtype="float32"),
-            # Seeds of their own, or a brighter image would always have more contrast.
-            layers.RandomBrightness(0.1 * strength, seed=seed + 1, dtype="float32"),
-            layers.RandomContrast((contrast, contrast), seed=seed + 2, dtype="float32"),
-        ],
-        name="augmentation",
-    )
-
-
 def _read(read, squares, target, index):
+    from gc_net.data.crops import read_region
+
     return read_region(read, index, squares[index], target)

@@ -1,84 +1,129 @@
-"""The stage before the third: the detector learns to place given shapes, see `targets`.
+"""The warm-up: before the classifier's word counts, the detector learns to place given shapes.
 
-Left to the three losses alone, a detector starts with the same shape for every image and has to
-find out by small steps where to look. So it is first shown roughly where, before the classifier's
-word counts. No box is read.
+Left to the losses alone, a detector starts with the same shape for every image and has to find out
+by small steps where to look. So it is first shown roughly where. No box is read.
 """
 
-import keras
-import tensorflow as tf
+import dataclasses
+import functools
 
-from gc_net.data import transforms
-from gc_net.generators.model import ModelGenerator
-from gc_net.losses.masks import OverlapLoss
-from gc_net.optimizers import Adam, warm_cosine
-from gc_net.stages.detector import HEAD_LAYERS
-from gc_net.teachers.base import Targets
-from gc_net.teachers.targets import in_windows
+from gc_net.settings import setting
+from gc_net.stages.base import Batches, DetectorStageConfig, Stage
+from gc_net.teachers import TEACHERS
 
 TARGETS_FILE = "targets.npz"
 
 
-class Warmup(keras.Model):
-    """A detector that is trained to place given shapes.
+@dataclasses.dataclass(frozen=True)
+class WarmupConfig(DetectorStageConfig):
+    """How the detector is warmed up, before what the classifier says counts; not in the paper.
 
-    Both shapes are drawn by the same generator and compared as masks, so it does not matter that
-    one shape has several sets of coefficients, as a rotated one has.
+    A teacher says roughly where the objects of the training images are, and the detector first
+    learns to place shapes there.
 
-    Args:
-        detector: The `Detector` to train.
+    Attributes:
+        epochs: Passes over the training images; 0 for no warm-up, as in the paper.
+        learning_rate: Base rate of Adam; it falls to zero along a cosine.
+        head_multiplier: Factor on the rate of the head's layers.
+        teacher: Who shows where objects are: a known teacher, with settings of its own behind
+            colons, e.g. silhouettes:size=192; the folder of a model that an earlier run has
+            trained; or several, joined by +. See gc_net/teachers.
     """
 
-    def __init__(self, detector, name="warmup", **kwargs):
-        super().__init__(name=name, **kwargs)
-        self.detector = detector
-        self.generator = ModelGenerator(detector.shape, detector.image_size)
-        self.generator.trainable = False
-        self.built = True
-
-    def call(self, images, training=False):
-        return self.detector(images, training=training)
-
-    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        return self.loss(self.generator(y), self.generator(y_pred), sample_weight)
+    learning_rate: float = setting(3e-4, low=0.0)
+    head_multiplier: float = setting(3.0, low=0.0)
+    teacher: str = setting("descriptors", known=TEACHERS)
 
 
-def compiled_warmup(detector, config, num_steps):
-    """Return a compiled `Warmup` whose training trains `detector`.
+class WarmupStage(Stage):
+    """Trains the detector to place the shapes that a teacher shows."""
 
-    Args:
-        config: A `TrainConfig`.
-        num_steps: Steps of the whole training, which the schedule is stretched to.
-    """
-    settings = config.warmup
-    schedule = warm_cosine(settings.learning_rate, num_steps)
-    model = Warmup(detector)
-    model.compile(
-        optimizer=Adam(schedule, multipliers=[(HEAD_LAYERS, settings.head_multiplier)]),
-        loss=OverlapLoss(),
-        # XLA's convolutions are slower than oneDNN's on a CPU.
-        jit_compile=False,
+    name = "warmup"
+    title = "Warm-up"
+    settings = WarmupConfig
+    needs = ("classifier",)
+    reads = (
+        *Stage.reads,
+        "detector.shape",
+        "detector.head",
+        "detector.parametrization",
+        "detector.initialize",
     )
-    return model
+    # The detector begins with the same weights whether or not there is a warm-up.
+    seed_name = "detector"
+
+    def check(self, run):
+        from gc_net import teachers
+
+        if run.config.detector.initialize == "backbone":
+            run.check_network()
+        teachers.get(run.settings.teacher).check(_lesson(run))
+        return super().check(run)
+
+    def batches(self, run):
+        from gc_net import teachers
+        from gc_net.teachers.targets import find_targets
+
+        teacher, lesson = teachers.get(run.settings.teacher), _lesson(run, run.load("classifier"))
+        targets = find_targets(teacher, lesson, run.path(TARGETS_FILE), write=run.chief)
+        make = functools.partial(target_batches, run.data, targets, run.settings)
+        count = len(targets.indices)
+        return Batches(make, run.steps_per_epoch(count), count)
+
+    def build(self, run, num_steps):
+        from gc_net.optimizers import Adam, averaging, warm_cosine
+        from gc_net.stages.detector import HEAD_LAYERS, build_detector
+        from gc_net.training.shape_matching import ShapeMatching
+
+        settings = run.settings
+        classifier = run.load("classifier")
+        run.set_seed()
+        detector = build_detector(run.config, classifier)
+        run.freeze(detector)
+        model = ShapeMatching(detector)
+        model.compile(
+            Adam(
+                warm_cosine(settings.learning_rate, num_steps),
+                multipliers=[(HEAD_LAYERS, settings.head_multiplier)],
+                **averaging(settings.average),
+            )
+        )
+        return model
+
+    def finish(self, run, model):
+        run.save(model.detector)
 
 
-def target_batches(data, targets: Targets, batch_size, *, epoch, **position):
+def target_batches(data, targets, settings: WarmupConfig, *, epoch: int, **position):
     """Return one epoch of (images, coefficients [B, n] of the shapes in their windows, weights).
 
     Args:
         data: The `TrainingData`.
-        targets: What the teacher has said.
+        targets: The `Targets` that the teacher has given.
         position: As `TrainingData.batches` takes it.
     """
-    windows = transforms.random_windows(
-        len(data.split), data.resize_size, data.image_size, seed=data.seed, epoch=epoch
-    )
-    placed = in_windows(targets.coefficients, windows, data.resize_size, data.image_size)
+    import tensorflow as tf
+
+    from gc_net.shapes.base import Shape
+
+    windows = data.windows(epoch, **settings.crops())
+    placed = Shape.in_windows(targets.coefficients, windows, data.resize_size)
     placed = tf.constant(placed, tf.float32)
     weights = tf.constant(targets.weights, tf.float32)
-    batches = data.batches(batch_size, targets.indices, epoch=epoch, with_index=True, **position)
+    position |= {"epoch": epoch, "with_index": True, **settings.crops()}
+    batches = data.batches(settings.batch_size, targets.indices, **position)
 
     def with_targets(images, labels, index):
         return images, tf.gather(placed, index), tf.gather(weights, index)
 
     return batches.map(with_targets)
+
+
+def _lesson(run, classifier=None):
+    """Return what a teacher is given; without a classifier, to check whether it can teach."""
+    from gc_net import backbones, shapes
+    from gc_net.teachers.base import Lesson
+
+    network = run.config.network
+    shape, backbone = shapes.get(run.config.detector.shape), backbones.get(network.backbone)
+    return Lesson(run.data, shape, backbone, network.weights, classifier)

@@ -14,8 +14,8 @@ from gc_net.classifier import Classifier
 from gc_net.data.pipeline import evaluation_batches, num_steps
 from gc_net.heat_maps import largest_parts
 from gc_net.progress import track
+from gc_net.settings import Settings, setting
 from gc_net.shapes.base import Shape
-from gc_net.stages.config import Settings, setting
 from gc_net.training.data import TrainingData
 
 MASK_SIZE = 28

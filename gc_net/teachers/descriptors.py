@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net.data.splits import DataError
-from gc_net.stages.config import setting
+from gc_net.settings import setting
 from gc_net.stages.run_folder import RunError
 from gc_net.teachers.base import Lesson, Maps, MapTeacher, Placer
 

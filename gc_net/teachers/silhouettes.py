@@ -16,7 +16,7 @@ import keras
 import numpy as np
 
 from gc_net.heat_maps import enlarged, largest_part, largest_parts
-from gc_net.stages.config import setting
+from gc_net.settings import setting
 from gc_net.stages.run_folder import RunError
 from gc_net.teachers import get
 from gc_net.teachers.base import Lesson, Maps, MapTeacher

@@ -1,20 +1,25 @@
 """What a run trains on: a split of images and labels, and batches of it. Boxes are not here."""
 
+import contextlib
 import os
+
+import numpy as np
+import tensorflow as tf
 
 from gc_net import datasets
 from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Unreadable
 from gc_net.data.pipeline import explained, num_steps, training_batches
-from gc_net.data.splits import DataError
-from gc_net.data.transforms import default_resize_size
+from gc_net.data.splits import DataError, Dataset, Split
+from gc_net.data.transforms import default_resize_size, random_windows
+from gc_net.settings import Settings
 from gc_net.training.devices import check_batch_size
 
 # Larger caches of decoded images are made only where they are asked for.
 AUTO_CACHE_BYTES = 4e9
 
 
-def open_dataset(config, **more):
+def open_dataset(config: Settings, **more) -> Dataset:
     """Open the dataset that a `DataConfig` names; `more` options come before those it has."""
     options = {"data_dir": config.data_dir, **config.options(), **more}
     try:
@@ -35,7 +40,7 @@ class TrainingData:
         cache_dir: Folder for decoded images, or None to decode every time.
     """
 
-    def __init__(self, split, config, seed, cache_dir=None):
+    def __init__(self, split: Split, config: Settings, seed: int, cache_dir: str | None = None):
         self.split = split
         self.image_size = config.image_size
         self.resize_size = config.resize_size or default_resize_size(config.image_size)
@@ -43,7 +48,7 @@ class TrainingData:
         self.unreadable = Unreadable(announce=True)
         self.cache = ImageCache(cache_dir, split, self.resize_size) if cache_dir else None
 
-    def num_steps(self, stage, batch_size, num_images=None):
+    def num_steps(self, stage: str, batch_size: int, num_images: int | None = None) -> int:
         """Return the steps of an epoch of `stage` over all images, or over `num_images` of them.
 
         Raises where there would be none, or where devices cannot share a batch.
@@ -54,18 +59,32 @@ class TrainingData:
         if steps == 0:
             raise DataError(
                 f"The {stage} has {num_images} of {len(self.split)} training images, fewer than "
-                f"one batch of {batch_size}. Lower its batch size (--{stage}_batch_size; in a tool "
-                "of its own, --batch_size), or use fewer --classifier_num_folds, if there are any."
+                f"one batch of {batch_size}. Lower --{stage}_batch_size, or use fewer "
+                "--classifier_num_folds, if there are any."
             )
         return steps
 
-    def readable(self):
+    def readable(self) -> contextlib.AbstractContextManager:
         """Return a context that says in plain words where not a single image can be read."""
         count = len(self.split)
         message = f"None of the {count} training images in {self.split.root} can be read.\n"
         return explained(self.unreadable, count, message)
 
-    def batches(self, batch_size, indices=None, **position):
+    def windows(self, epoch: int, crop_scale: float = 0.0, crop_aspect: float = 1.0) -> np.ndarray:
+        """Return the windows [N, 5] of the images in an epoch, see `transforms.random_windows`."""
+        return random_windows(
+            len(self.split),
+            self.resize_size,
+            self.image_size,
+            seed=self.seed,
+            epoch=epoch,
+            crop_scale=crop_scale,
+            crop_aspect=crop_aspect,
+        )
+
+    def batches(
+        self, batch_size: int, indices: np.ndarray | None = None, **position
+    ) -> tf.data.Dataset:
         """Return the batches of (the rest of) an epoch, see `pipeline.training_batches`."""
         return training_batches(
             self.split,
@@ -80,7 +99,7 @@ class TrainingData:
         )
 
 
-def cache_folder(options, split, config):
+def cache_folder(options: Settings, split: Split, config: Settings) -> str | None:
     """Return the folder for decoded images that `options`, a `RunOptions`, ask for, or None."""
     if options.cache_dir == "none":
         return None

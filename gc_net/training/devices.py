@@ -2,6 +2,7 @@
 
 import functools
 import os
+from collections.abc import Callable, Iterable, Iterator
 
 import keras
 import tensorflow as tf
@@ -9,7 +10,7 @@ import tensorflow as tf
 from gc_net.stages.run_folder import RunError
 
 
-def make_strategy(devices="auto"):
+def make_strategy(devices: str = "auto") -> tf.distribute.Strategy:
     """Return the `tf.distribute.Strategy` to train with.
 
     Args:
@@ -35,11 +36,11 @@ def _mirrored(names):
     return tf.distribute.MirroredStrategy(names)
 
 
-def is_chief():
+def is_chief() -> bool:
     """Return whether this process writes the files: always, unless it is one of many workers."""
-    resolver = tf.distribute.get_strategy().cluster_resolver
-    if resolver is None or not resolver.cluster_spec().jobs:
+    if is_one_process():
         return True
+    resolver = tf.distribute.get_strategy().cluster_resolver
     return resolver.task_type in (None, "chief") or (
         resolver.task_type == "worker"
         and resolver.task_id == 0
@@ -47,7 +48,13 @@ def is_chief():
     )
 
 
-def check_batch_size(name, batch_size):
+def is_one_process() -> bool:
+    """Return whether this process trains alone, on however many devices."""
+    resolver = tf.distribute.get_strategy().cluster_resolver
+    return resolver is None or not resolver.cluster_spec().jobs
+
+
+def check_batch_size(name: str, batch_size: int) -> None:
     """Raise where a batch cannot be shared evenly by the devices."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync
     if batch_size % replicas:
@@ -58,12 +65,12 @@ def check_batch_size(name, batch_size):
         )
 
 
-def replica_batch_size(batch_size):
+def replica_batch_size(batch_size: int) -> int:
     """Return how many of a batch's images each device has."""
     return batch_size // tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def check_agreement(name, value):
+def check_agreement(name: str, value: int) -> None:
     """Raise where workers read different values of `name` from what should be one work_dir."""
     strategy = tf.distribute.get_strategy()
     if strategy.num_replicas_in_sync == 1:
@@ -82,12 +89,12 @@ def _sum_up(value):
     return strategy.reduce("SUM", strategy.run(tf.identity, args=(value,)), axis=None)
 
 
-def barrier():
+def barrier() -> None:
     """Wait until all workers have come here."""
     check_agreement("barrier", 0)
 
 
-def distributed(batches, **position):
+def distributed(batches: Callable[..., tf.data.Dataset], **position: int) -> Iterable:
     """Return one epoch of batches, each shared by all replicas of all workers.
 
     Args:
@@ -111,7 +118,7 @@ def distributed(batches, **position):
     return strategy.distribute_datasets_from_function(worker_batches)
 
 
-def distributed_step(model):
+def distributed_step(model: keras.Model) -> Callable[[Iterator], dict]:
     """Return a function of an iterator that trains on its next batch and returns the logs.
 
     The train function that Keras makes does the same, but for several workers, where it cannot
@@ -127,7 +134,7 @@ def distributed_step(model):
     return step
 
 
-def alternate(datasets, start=0):
+def alternate(datasets: list[tf.data.Dataset], start: int = 0) -> tf.data.Dataset:
     """Return a dataset that takes one batch of each in turn, beginning with number `start`."""
     if len(datasets) == 1:
         return datasets[0]
@@ -135,7 +142,7 @@ def alternate(datasets, start=0):
     return tf.data.Dataset.choose_from_datasets(datasets, turns.repeat())
 
 
-def set_up(seed, mixed_precision=False, deterministic=False):
+def set_up(seed: int, mixed_precision: bool = False, deterministic: bool = False) -> None:
     """Set what holds for the whole process, before any network is built."""
     keras.utils.set_random_seed(seed % 2**32)
     if deterministic:

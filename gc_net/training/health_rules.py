@@ -2,11 +2,12 @@
 
 Each way to fail is a function of a `Course` that returns None, or a `Finding`: what is seen, in
 numbers, and what to change. Thresholds carry their reasons; shapes are measured in fractions of
-the image, so they hold at every image size. Flags are those of the stages' own tools.
+the image, so they hold at every image size.
 """
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 
 # A shape of a fifth of the side, 28 of 128 pixels, is a dot on its way unless the classifier
 # recognises what is in it: there are objects that small.
@@ -40,15 +41,104 @@ BACKGROUND_SHARE = 0.5
 # boxes and 0.60 with boxes of 0.7 times their extents.
 BACKGROUND_CERTAINTY = 0.5
 
+# "Well above chance" is a tenth of the way to always right, or twice chance where that is less.
+CHANCE_MARGIN = 0.1
+
 CROSS_FITTING = (
-    "supervise each half of the images by a classifier fitted on the other half (--num_folds=2 of "
-    "the classifier)"
+    "supervise each half of the images by a classifier fitted on the other half "
+    "(--classifier_num_folds=2)"
 )
-RANDOM_MASKS = "train the classifier with random masks (its --mask_fraction=0.5)"
+RANDOM_MASKS = "train the classifier with random masks (--classifier_mask_fraction=0.5)"
 STEADIER_EDGE = (
-    "Lower {learning_rate}; take --preset=paper if it is reference, which moves ε ten times as "
-    "fast; or --generator=learned, which has no ε."
+    "Lower {learning_rate}; take --detector_preset=paper if it is reference, which moves ε ten "
+    "times as fast; or --detector_generator=learned, which has no ε."
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What was set, so that advice can name it. None where it is not known.
+
+    Attributes:
+        num_classes: Number of classes.
+        loss_weights: Weights of the loss terms by name.
+        learning_rate: The base rate.
+        head: The detector's head.
+        cross_fitted: Whether no classifier judges the images it was fitted on.
+    """
+
+    num_classes: int | None = None
+    loss_weights: Mapping[str, float] | None = None
+    learning_rate: float | None = None
+    head: str | None = None
+    cross_fitted: bool | None = None
+
+    def flag(self, name: str) -> str:
+        """Return the flag of a setting, with its value."""
+        value = getattr(self, name)
+        return f"--detector_{name}" if value is None else f"--detector_{name} ({value:g} now)"
+
+    def weight(self, term: str) -> str:
+        """Return what the weight of a loss term is called, with its value."""
+        value = (self.loss_weights or {}).get(term)
+        now = "" if value is None else f" ({value:g} now)"
+        return f"weight of the {term} loss{now}"
+
+    def scaled(self, term: str, factor: float) -> str:
+        """Return a flag to try: a multiple of a term's weight, 1 where that was nothing."""
+        value = (self.loss_weights or {}).get(term)
+        return f"--loss_weights={term}={value * factor if value else 1:.2g}"
+
+    def chance(self) -> tuple[float, float] | None:
+        """Return the accuracy of guessing, and one that is well above it; None if not known."""
+        if not self.num_classes or self.num_classes < 2:
+            return None
+        chance = 1 / self.num_classes
+        return chance, min(2 * chance, chance + CHANCE_MARGIN * (1 - chance))
+
+
+@dataclasses.dataclass(frozen=True)
+class Course:
+    """How training has gone so far.
+
+    Attributes:
+        history: Logs by epoch, oldest first; the last are those being judged.
+        fresh: Whether the first of them are those of a fresh head's very first epoch.
+        finished: Whether training is over.
+        setup: A `Setup`.
+    """
+
+    history: Sequence[Mapping[str, float]]
+    fresh: bool = True
+    finished: bool = False
+    setup: Setup = Setup()
+
+    @property
+    def now(self) -> Mapping[str, float]:
+        return self.history[-1]
+
+    @property
+    def warming_up(self) -> bool:
+        """Whether these are the means over a fresh head's first epoch, much of it the start."""
+        return self.fresh and len(self.history) == 1
+
+    def before(self, name: str, at_start: float | None = None) -> float | None:
+        """Return the value of an epoch before; `at_start` before a fresh head's first epoch."""
+        if len(self.history) > 1:
+            return self.history[-2].get(name)
+        return at_start if self.fresh else None
+
+    def unit(self, statistic: str) -> dict[str, float]:
+        """Return the `"mean"` or `"spread"` of each coefficient, as fractions of its range."""
+        prefix = f"{statistic}_"
+        values = {
+            name.removeprefix(prefix): value
+            for name, value in self.now.items()
+            if name.startswith(prefix)
+        }
+        if "angle" in values:  # radians in (−π/2, π/2)
+            values["angle"] = values["angle"] / math.pi + 0.5 * (statistic == "mean")
+        return values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +156,7 @@ class Finding:
     advice: str
 
 
-def not_finite(course):
+def not_finite(course: Course) -> Finding | None:
     """The loss is NaN or infinite."""
     setup = course.setup
     bad = [
@@ -85,7 +175,7 @@ def not_finite(course):
     )
 
 
-def dot(course):
+def dot(course: Course) -> Finding | None:
     """The shape shrinks to a dot."""
     setup = course.setup
     area = course.now.get("area_loss")
@@ -100,13 +190,13 @@ def dot(course):
         "dot",
         f"The shape shrinks to a dot: mean area {_number(area)}{was}{_extents(course)}. "
         "The area loss outweighs what the classifier says.",
-        f"Start anew with a smaller {setup.flag('alpha')}, say {setup.scaled('alpha', 0.4)}, "
-        f"or a larger {setup.flag('beta')}. If the objects really are this small, "
+        f"Start anew with a smaller {setup.weight('area')}, say {setup.scaled('area', 0.4)}, "
+        f"or a larger {setup.weight('object')}. If the objects really are this small, "
         f"train on crops around them or with larger images.{_haste(course)}",
     )
 
 
-def whole_image(course):
+def whole_image(course: Course) -> Finding | None:
     """The shape is the whole image."""
     setup = course.setup
     if not _covers_all(course):
@@ -122,14 +212,14 @@ def whole_image(course):
         "whole_image",
         f"The shape {does} the whole image: mean area {_number(area)}{_extents(course)}."
         f"{' Nothing holds it back.' if grows else ''}",
-        f"Raise {setup.flag('alpha')}, say to {setup.scaled('alpha', 2.5)}, or lower "
-        f"{setup.flag('beta')}. If that does not help, the classifier knows these images by "
+        f"Raise the {setup.weight('area')}, say {setup.scaled('area', 2.5)}, or lower the "
+        f"{setup.weight('object')}. If that does not help, the classifier knows these images by "
         "heart and finds its class in any part of them: "
         f"{_other_classifier(course)}.{_haste(course)}",
     )
 
 
-def same_everywhere(course):
+def same_everywhere(course: Course) -> Finding | None:
     """The shape is the same for every image."""
     setup = course.setup
     spreads = course.unit("spread")
@@ -139,15 +229,15 @@ def same_everywhere(course):
     if all(abs(mean - 0.5) < UNMOVED for mean in course.unit("mean").values()):
         advice = (
             "It is still where a fresh head starts: train for more epochs, or raise "
-            f"{setup.flag('learning_rate')} or --head_multiplier."
+            f"{setup.flag('learning_rate')} or --detector_head_multiplier."
         )
     else:
         advice = (
             f"Start anew with a lower {setup.flag('learning_rate')} (a tenth), above all for "
-            "the last layer: a smaller --head_multiplier."
+            "the last layer: a smaller --detector_head_multiplier."
         )
     if setup.head != "position":
-        advice += " --head=position, which keeps where things are, is easier to teach."
+        advice += " --detector_head=position, which keeps where things are, is easier to teach."
     return Finding(
         "same_everywhere",
         "The shape is the same for every image: no coefficient's spread over the images is above "
@@ -156,7 +246,7 @@ def same_everywhere(course):
     )
 
 
-def saturated(course):
+def saturated(course: Course) -> Finding | None:
     """A coefficient sits where the sigmoid is flat, so that nothing moves it any more."""
     setup = course.setup
     # These are said already, and neither pulls at the centre any more.
@@ -177,11 +267,11 @@ def saturated(course):
     return Finding(
         "saturated",
         f"The sigmoid is saturated: {', '.join(flat)}. Hardly any gradient comes through.",
-        f"Start anew with a lower {setup.flag('learning_rate')} or --head_multiplier.",
+        f"Start anew with a lower {setup.flag('learning_rate')} or --detector_head_multiplier.",
     )
 
 
-def object_at_chance(course):
+def object_at_chance(course: Course) -> Finding | None:
     """The classifier does no better than guessing on the object images."""
     accuracy, levels = course.now.get("object_accuracy"), course.setup.chance()
     # In a dot there is nothing to recognise, which says nothing of the classifier.
@@ -196,7 +286,7 @@ def object_at_chance(course):
     )
 
 
-def background_recognised(course):
+def background_recognised(course: Course) -> Finding | None:
     """At the end, the classifier still recognises the background images."""
     setup = course.setup
     background, levels = course.now.get("background_accuracy"), course.setup.chance()
@@ -217,13 +307,13 @@ def background_recognised(course):
         f"{objects:.1%} of the object images, with an entropy of {1 - certainty:.0%} of the most "
         "there can be. Part of the object lies outside the shape, or the surroundings give the "
         "class away.",
-        f"Raise {setup.flag('gamma')}, say to {setup.scaled('gamma', 2)}; lower "
-        f"{setup.flag('alpha')} if the shape is too small. If the classifier has learned "
+        f"Raise the {setup.weight('background')}, say {setup.scaled('background', 2)}; lower the "
+        f"{setup.weight('area')} if the shape is too small. If the classifier has learned "
         f"these very images by heart, {_other_classifier(course)}.",
     )
 
 
-def wide_edge(course):
+def wide_edge(course: Course) -> Finding | None:
     """ε explodes: the mask no longer hides anything."""
     epsilon = course.now.get("epsilon")
     if epsilon is None or not WIDE_EPSILON < epsilon < math.inf:
@@ -236,7 +326,7 @@ def wide_edge(course):
     )
 
 
-def narrow_edge(course):
+def narrow_edge(course: Course) -> Finding | None:
     """ε vanishes: the mask is a step, which passes no gradient."""
     epsilon = course.now.get("epsilon")
     if epsilon is None or not epsilon < NARROW_EPSILON:
@@ -262,7 +352,7 @@ SYMPTOMS = (
 )
 
 
-def diagnose(course):
+def diagnose(course: Course) -> list[Finding]:
     """Return the `Finding`s for the last logs of a course; NaN makes all others meaningless."""
     lost = not_finite(course)
     if lost is not None:

@@ -1,51 +1,66 @@
 """The loop that all stages train with: epochs, callbacks, and exact resumption.
 
-`keras.Model.fit` can go on at an epoch; this loop goes on at any step. What a step does depends
-on the model's variables, the optimizer's, and the batch, which depends on (seed, epoch, step)
-alone. So a checkpoint of the variables and of the position is all there is to keep.
+`keras.Model.fit` can resume at an epoch; this loop resumes at any step. What a step does depends on
+the model's variables, the optimizer's, and the batch, which depends on (seed, pass, step) alone. So
+a checkpoint of the variables and of the position is all there is to keep.
 """
 
+import contextlib
 import math
 import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from gc_net.stages.run_folder import RunError, writing
 from gc_net.training.checkpoint import Checkpoints
-from gc_net.training.devices import check_agreement, distributed, distributed_step, is_chief
+from gc_net.training.devices import (
+    check_agreement,
+    distributed,
+    distributed_step,
+    is_chief,
+    is_one_process,
+)
 
 CHECKPOINTS = "checkpoints"
 
 
 def train(
-    model,
-    batches,
+    model: keras.Model,
+    batches: Callable[..., tf.data.Dataset],
     *,
-    epochs,
-    steps_per_epoch,
-    folder,
-    checkpoint_steps=200,
-    callbacks=(),
-    epoch_logs=None,
-    verbose=1,
-):
+    num_steps: int,
+    steps_per_pass: int,
+    folder: str,
+    steps_per_epoch: int | None = None,
+    checkpoint_steps: int = 200,
+    checkpoint_minutes: float = math.inf,
+    callbacks: Iterable[keras.callbacks.Callback] = (),
+    verbose: int = 1,
+) -> None:
     """Train a compiled model, from where an earlier call with the same `folder` was stopped.
 
     Args:
         model: A compiled Keras model whose variables are all made.
         batches: Function of `epoch`, `start_step`, `num_shards` and `shard_index` to the
-            tf.data.Dataset of the rest of that epoch, as `pipeline.training_batches` gives it.
-        epochs, steps_per_epoch: Length of the training.
+            tf.data.Dataset of the rest of that pass, as `pipeline.training_batches` gives it.
+        num_steps: Length of the training.
+        steps_per_pass: Number of batches of a pass.
         folder: Where checkpoints are kept. Only the chief of several workers writes.
+        steps_per_epoch: Steps that callbacks are told of as an epoch; a pass if None.
         checkpoint_steps: Steps between two checkpoints; a quarter of them at an epoch's end.
+        checkpoint_minutes: Minutes between two checkpoints, where that comes first.
         callbacks: Keras callbacks; they are told of batches and epochs as by `fit`.
-        epoch_logs: Function without arguments, called after each epoch, to a dict of more values
-            to log.
         verbose: 0 for silence.
 
     Raises:
-        RunError: If the loss is no longer a number, or the disk is full.
+        RunError: If the loss or a weight is no longer a number, or the disk is full.
+        KeyboardInterrupt: If it is interrupted, behind a last checkpoint.
     """
     checkpoints = Checkpoints(os.path.join(folder, CHECKPOINTS))
     if not model.optimizer.built:
@@ -53,66 +68,124 @@ def train(
     position = _restore(model, checkpoints)
     if position["finished"]:
         return
-    start = saved = position["step"]
+    steps_per_epoch = steps_per_epoch or steps_per_pass
+    epochs = math.ceil(num_steps / steps_per_epoch)
+    start = done = position["step"]
     if start and verbose:
-        print(f"Going on from step {start:,} of {epochs * steps_per_epoch:,}.", flush=True)
-    # Within an epoch, its metrics go on as well.
+        print(f"Resuming at step {start:,} of {num_steps:,}.", flush=True)
+    # Within an epoch, its metrics are resumed as well.
     metric_sums = position["metric_sums"] if start % steps_per_epoch else None
     take_step = distributed_step(model)
     model.stop_training = False
     callbacks = keras.callbacks.CallbackList(
         list(callbacks), model=model, verbose=verbose, epochs=epochs, steps=steps_per_epoch
     )
+    due = _Due(checkpoint_steps, checkpoint_minutes, start)
+    iterator = None
     with writing(folder):
         callbacks.on_train_begin()
-    for epoch in range(start // steps_per_epoch, epochs):
-        first = start % steps_per_epoch if epoch == start // steps_per_epoch else 0
-        iterator = iter(distributed(batches, epoch=epoch, start_step=first))
-        model.reset_metrics()
-        callbacks.on_epoch_begin(epoch)
-        for step in range(first, steps_per_epoch):
-            callbacks.on_train_batch_begin(step)
-            logs = take_step(iterator)
-            if metric_sums:
-                logs = _add_to_metrics(model, metric_sums)
-                metric_sums = None
-            callbacks.on_train_batch_end(step, _floats(logs))
-            if model.stop_training:
+    with _interruptions() as interruption:
+        for epoch in range(start // steps_per_epoch, epochs):
+            first, end = epoch * steps_per_epoch, min((epoch + 1) * steps_per_epoch, num_steps)
+            model.reset_metrics()
+            callbacks.on_epoch_begin(epoch)
+            while done < end and not model.stop_training:
+                number, step = divmod(done, steps_per_pass)
+                if iterator is None or step == 0:
+                    iterator = iter(distributed(batches, epoch=number, start_step=step))
+                callbacks.on_train_batch_begin(done - first)
+                logs = take_step(iterator)
+                if metric_sums:
+                    logs = _add_to_metrics(model, metric_sums)
+                    metric_sums = None
+                callbacks.on_train_batch_end(done - first, _floats(logs))
+                done += 1
+                stopped = interruption and done < num_steps
+                if stopped or (done < end and due(done) and not model.stop_training):
+                    _save(model, checkpoints, done)
+                if stopped:
+                    raise KeyboardInterrupt(*interruption)
+            logs = _floats(model.get_metrics_result())
+            logs["learning_rate"] = float(_numpy(model.optimizer.learning_rate))
+            with writing(folder):
+                callbacks.on_epoch_end(epoch, logs)
+            finished = done == num_steps or model.stop_training
+            if finished:
+                callbacks.on_train_end(logs)
+            if not math.isfinite(logs["loss"]):
+                raise _diverged(f"The loss was {logs['loss']} in epoch {epoch + 1}")
+            if finished:
+                # Where the optimizer keeps a mean of the weights, that is the result.
+                model.optimizer.finalize_variable_values(model.trainable_variables)
+            # The stages of a small dataset have few steps, and would else be lost as a whole.
+            if finished or due(done, part=0.25):
+                _save(model, checkpoints, done, finished)
+            if finished:
                 break
-            done = epoch * steps_per_epoch + step + 1
-            if step + 1 < steps_per_epoch and done - saved >= checkpoint_steps:
-                _save(model, checkpoints, done)
-                saved = done
-        logs = _floats(model.get_metrics_result())
-        logs["learning_rate"] = float(_numpy(model.optimizer.learning_rate))
-        logs |= epoch_logs() if epoch_logs else {}
-        with writing(folder):
-            callbacks.on_epoch_end(epoch, logs)
-        finished = epoch + 1 == epochs or model.stop_training
-        if finished:
-            callbacks.on_train_end(logs)
-        if not math.isfinite(logs["loss"]):
-            raise RunError(
-                f"The loss was {logs['loss']} in epoch {epoch + 1}: training has diverged, and its "
-                "weights are of no use. Lower the learning rate, and use another --work_dir."
-            )
-        # The stages of a small dataset have few steps, and would else be lost as a whole.
-        if finished or done - saved >= checkpoint_steps / 4:
-            _save(model, checkpoints, done, finished)
-            saved = done
-        if finished:
-            break
+    if interruption:  # during the last step
+        raise KeyboardInterrupt(*interruption)
 
 
-def state(model):
+class _Due:
+    """Says when the next checkpoint is due.
+
+    Args:
+        steps, minutes: How far they are apart.
+        start: Step of the last one.
+    """
+
+    def __init__(self, steps, minutes, start):
+        self.steps = steps
+        # Clocks of several processes differ, and all of them take part in a checkpoint.
+        self.seconds = 60 * minutes if is_one_process() else math.inf
+        self.saved, self.time = start, time.monotonic()
+
+    def __call__(self, done, part=1.0):
+        """Return whether one is due after `done` steps, at `part` of the distance; it then was."""
+        now = time.monotonic()
+        if done - self.saved < part * self.steps and now - self.time < self.seconds:
+            return False
+        self.saved, self.time = done, now
+        return True
+
+
+@contextlib.contextmanager
+def _interruptions() -> Iterator[list[int]]:
+    """Collect the first SIGINT or SIGTERM within the `with` block; the next one ends the process.
+
+    A step is then brought to its end, and a checkpoint written.
+    """
+    received = []
+    # Signals arrive in the main thread alone; of several processes, none can stop by itself.
+    if threading.current_thread() is not threading.main_thread() or not is_one_process():
+        yield received
+        return
+
+    def receive(number, frame):
+        received.append(number)
+        restore()
+
+    def restore():
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    kinds = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, receive) for number in kinds}
+    try:
+        yield received
+    finally:
+        restore()
+
+
+def state(model: keras.Model) -> dict[str, keras.Variable]:
     """Return all variables that the next step depends on, by number."""
     variables = [*model.variables, *model.optimizer.variables]
     unique = list({id(variable): variable for variable in variables}.values())
-    # By number: Keras names nameless layers by a count that goes on from stage to stage.
+    # By number: Keras names nameless layers by a count that continues from stage to stage.
     return {f"{number:05d}": variable for number, variable in enumerate(unique)}
 
 
-def clear_checkpoints(folder):
+def clear_checkpoints(folder: str) -> None:
     """Delete a training's checkpoints, once its result is written."""
     Checkpoints(os.path.join(folder, CHECKPOINTS)).clear()
 
@@ -129,9 +202,18 @@ def _floats(logs):
 def _save(model, checkpoints, done, finished=False):
     # Every worker reads: a sum over the replicas of all workers takes all of them.
     arrays = {name: _numpy(variable) for name, variable in state(model).items()}
+    if not all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"):
+        raise _diverged(f"A weight was no longer a number at step {done:,}")
     sums = [_numpy(variable).tolist() for variable in model.metrics_variables]
     if is_chief():
         checkpoints.save(done, arrays, {"step": done, "finished": finished, "metric_sums": sums})
+
+
+def _diverged(what):
+    return RunError(
+        f"{what}: training has diverged, and its weights are of no use. Lower the learning rate, "
+        "and use another --work_dir."
+    )
 
 
 def _restore(model, checkpoints):

@@ -1,5 +1,6 @@
 """Squashing, windows and boxes; eagerly, and from inside a tf.data graph."""
 
+import cv2
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -107,7 +108,8 @@ def alone(index, resize_size, image_size, seed, epoch):
     generator = np.random.Generator(np.random.PCG64([seed, epoch, 1]).advance(3 * index))
     top, left, flip = generator.random(3)
     places = resize_size - image_size + 1
-    return transforms.Window(int(top * places), int(left * places), flip >= 0.5)
+    place = int(top * places), int(left * places)
+    return transforms.Window(*place, flip >= 0.5, image_size, image_size)
 
 
 def test_a_random_window_depends_on_seed_epoch_and_index_alone():
@@ -129,13 +131,37 @@ def test_random_windows_are_uniform_over_places_and_flips():
         expected = len(windows) / choices
         # χ² of a fair draw lies below this in all but one of about 10,000 cases.
         assert ((counts - expected) ** 2 / expected).sum() < choices + 4 * np.sqrt(2 * choices) + 8
-    assert np.abs(np.corrcoef(windows.T) - np.eye(3)).max() < 0.03
+    assert np.abs(np.corrcoef(windows[:, :3].T) - np.eye(3)).max() < 0.03
+    assert (windows[:, 3:] == 224).all()
 
 
 def test_without_a_margin_windows_are_flipped_only():
     windows = transforms.random_windows(100, 299, 299, seed=0, epoch=0)
     assert (windows[:, :2] == 0).all()
     assert 20 < windows[:, 2].sum() < 80
+
+
+def test_windows_differ_in_size_and_proportions_as_far_as_is_asked_for():
+    options = {"seed": 1, "epoch": 2, "crop_scale": 0.5, "crop_aspect": 2.0}
+    windows = transforms.random_windows(5000, 256, 224, **options)
+    top, left, _, height, width = windows.astype(int).T
+    assert (top >= 0).all() and (left >= 0).all()
+    assert (top + height).max() <= 256 and (left + width).max() <= 256
+    sides, ratios = np.sqrt(height * width) / 256, width / height
+    assert 0.49 < sides.min() < 0.52 and 0.9 < sides.max() <= 1
+    assert 0.49 < ratios.min() < 0.52 and 1.9 < ratios.max() < 2.05
+    np.testing.assert_array_equal(transforms.random_windows(9, 256, 224, **options), windows[:9])
+    square = transforms.random_windows(99, 256, 224, seed=1, epoch=2, crop_scale=0.5)
+    np.testing.assert_array_equal(square[:, 3], square[:, 4])
+    stretched = transforms.random_windows(99, 256, 224, seed=1, epoch=2, crop_aspect=1.5)
+    assert np.abs(np.sqrt(stretched[:, 3] * stretched[:, 4].astype(int)) - 224).max() < 8
+
+
+def test_a_window_of_another_size_is_resized_to_what_the_network_sees():
+    image = np.random.default_rng(0).integers(0, 256, (60, 60, 3), np.uint8)
+    window = Window(5, 10, True, height=20, width=40)
+    expected = cv2.resize(image[5:25, 10:50], (32, 32))[:, ::-1]
+    np.testing.assert_array_equal(transforms.take(image, window, 32), expected)
 
 
 def test_ten_windows_are_corners_and_centre_twice():

@@ -21,10 +21,10 @@ def test_help_needs_no_tensorflow(tool):
 
 
 def test_sweep_refuses_a_setting_that_is_varied_twice(tmp_path):
-    flags = ["--vary=detector_alpha=1", "--vary=detector_head=native", "--vary=detector_alpha=2,3"]
+    flags = ["--vary=warmup_epochs=1", "--vary=detector_head=native", "--vary=warmup_epochs=2,3"]
     result = run_tool("sweep", *flags, f"--work_dir={tmp_path}", "--data_dir=nowhere")
     assert result.returncode == 1
-    said = "--vary=detector_alpha is given twice. Say --vary=detector_alpha=1,2,3."
+    said = "--vary=warmup_epochs is given twice. Say --vary=warmup_epochs=1,2,3."
     assert said in result.stdout + result.stderr
 
 

@@ -7,25 +7,23 @@ import os
 import pytest
 
 from gc_net.experiments import sweep
+from gc_net.settings import read_pairs
 from gc_net.stages import runner
-from gc_net.stages.config import (
-    ClassifierConfig,
-    DataConfig,
-    DetectorConfig,
-    NetworkConfig,
-    RunOptions,
-    TrainConfig,
-    WarmupConfig,
-)
-from gc_net.stages.run_folder import RunError, make_folder, write_json
+from gc_net.stages.classifier import ClassifierConfig
+from gc_net.stages.config import DataConfig, NetworkConfig, RunOptions, TrainConfig
+from gc_net.stages.detector import DetectorConfig
+from gc_net.stages.run_folder import RunError, make_folder, write_json, write_settings
 
 
 class Done(list):
-    """What was done: (variant, stages or "evaluation"); `caches` are those of the evaluations."""
+    """What was done: (variant, "training" or "evaluation").
+
+    `caches` are those of the evaluations, `reused` the folders that trainings were given.
+    """
 
     def __init__(self):
         super().__init__()
-        self.caches = []
+        self.caches, self.reused = [], []
 
 
 @pytest.fixture
@@ -33,27 +31,24 @@ def runs(monkeypatch):
     """Put quick stand-ins in place of training and evaluation; return what was asked of them."""
     done = Done()
 
-    def train(config, options, stages, classifier_dir=None, warmup_dir=None):
-        done.append((os.path.basename(os.path.dirname(options.work_dir)), stages))
-        make_folder(options.work_dir)
-        path = os.path.join(options.work_dir, "config.json")
-        write_json(path, {"config": config.to_dict()})
-        if classifier_dir:
-            assert os.path.exists(os.path.join(classifier_dir, "config.json"))
+    def train(config, options):
+        done.append((os.path.basename(os.path.dirname(options.work_dir)), "training"))
+        done.reused.append(options.reuse.split(","))
+        write_settings(options.work_dir, config.resolved().to_dict())
         return os.path.join(options.work_dir, "model")
 
     def run_evaluation(model_dir, dataset, output_dir, **options):
         with open(os.path.join(os.path.dirname(model_dir), "config.json")) as file:
             config = json.load(file)["config"]
-        weights = {name: config["detector"][name] for name in ("alpha", "beta", "gamma")}
-        weights = {name: 1.0 if value is None else value for name, value in weights.items()}
+        given = read_pairs(config["detector"]["loss_weights"], "loss_weights")
+        weights = {**dict.fromkeys(("area", "object", "background"), 1.0), **given}
         done.append((os.path.basename(os.path.dirname(os.path.dirname(model_dir))), "evaluation"))
         done.caches.append(options["cache"])
         metrics = {
             **{name: options[name] for name in ("protocol", "split", "ten_crop", "limit")},
             "num_images": options["limit"] or 10,
-            "corloc": 50.0 + config["seed"] + 10 * weights["alpha"],
-            "settings": {**weights, "shape": "rectangle"},
+            "corloc": 50.0 + config["seed"] + 10 * weights["area"],
+            "settings": {"loss_weights": weights, "shape": "rectangle"},
         }
         make_folder(output_dir)
         write_json(os.path.join(output_dir, "metrics.json"), metrics)
@@ -65,15 +60,14 @@ def runs(monkeypatch):
 
 
 CONFIG = TrainConfig(data=DataConfig(dataset="creatures", dataset_options="num_train=8,num_test=4"))
-VARIANTS = {"small": {"detector_alpha": 2.0}, "large": {"detector_alpha": "0.5"}}
+VARIANTS = {"small": {"loss_weights": "area=2"}, "large": {"loss_weights": "area=0.5"}}
 
 
 class TestSweep:
-    def test_runs_every_variant_with_every_seed_and_one_classifier_a_seed(self, runs, tmp_path):
+    def test_runs_every_variant_with_every_seed(self, runs, tmp_path):
         table = sweep.run_sweep(CONFIG, RunOptions(work_dir=str(tmp_path)), VARIANTS, seeds=(3, 5))
-        detectors = [name for name, stages in runs if "detector" in stages]
-        assert detectors == ["small", "large", "small", "large"]
-        assert len(os.listdir(tmp_path / "classifiers")) == 2
+        trained = [name for name, what in runs if what == "training"]
+        assert trained == ["small", "large", "small", "large"]
         # 50 + 10 · 2 + the seeds 3 and 5
         assert "| small | **74.00** ± 1.41 |" in table
         assert "| large | 59.00 ± 1.41 |" in table
@@ -83,13 +77,11 @@ class TestSweep:
         assert (tmp_path / "table.md").read_text().strip() == table
         assert r"\toprule" in (tmp_path / "table.tex").read_text()
 
-    def test_shares_a_warm_up_between_variants_of_the_last_stage(self, runs, tmp_path):
-        config = dataclasses.replace(CONFIG, warmup=WarmupConfig(epochs=2))
-        variants = {**VARIANTS, "oval": {"detector_shape": "rotated_ellipse"}}
-        sweep.run_sweep(config, RunOptions(work_dir=str(tmp_path)), variants)
-        # The ellipse needs one of its own; α does not matter to it.
-        assert len(os.listdir(tmp_path / "warmups")) == 2
-        assert len(os.listdir(tmp_path / "classifiers")) == 1
+    def test_has_each_run_reuse_what_the_others_have_done(self, runs, tmp_path):
+        options = RunOptions(work_dir=str(tmp_path), reuse="elsewhere")
+        sweep.run_sweep(CONFIG, options, VARIANTS)
+        small, large = (str(tmp_path / name / "seed0") for name in VARIANTS)
+        assert runs.reused == [["elsewhere", large], ["elsewhere", small]]
 
     def test_does_not_repeat_what_is_done(self, runs, tmp_path):
         options = RunOptions(work_dir=str(tmp_path))
@@ -99,7 +91,7 @@ class TestSweep:
         assert len(runs) == count
         os.remove(tmp_path / "large" / "seed0" / "evaluation" / "metrics.json")
         assert sweep.run_sweep(CONFIG, options, VARIANTS) == first
-        assert [name for name, stages in runs[count:] if "detector" in stages] == ["large"]
+        assert [name for name, what in runs[count:] if what == "training"] == ["large"]
 
     @pytest.mark.parametrize(
         "other", [{"protocol": "full"}, {"split": "train"}, {"ten_crop": True}, {"limit": None}]
@@ -158,8 +150,8 @@ class TestSweep:
     def test_refuses_a_folder_of_other_settings(self, runs, tmp_path):
         options = RunOptions(work_dir=str(tmp_path))
         sweep.run_sweep(CONFIG, options, VARIANTS)
-        with pytest.raises(RunError, match=r"(?s)other settings.*alpha"):
-            sweep.run_sweep(CONFIG, options, {"small": {"detector_alpha": 7.0}})
+        with pytest.raises(RunError, match=r"(?s)other .*loss_weights\.area: 2 there, 7 now"):
+            sweep.run_sweep(CONFIG, options, {"small": {"loss_weights": "area=7"}})
 
     def test_finds_a_mistake_in_the_last_variant_before_the_first_run(self, runs, tmp_path):
         variants = {**VARIANTS, "wrong": {"detector_shape": "circle"}}
@@ -183,8 +175,10 @@ class TestChanges:
     @pytest.mark.parametrize(
         ("name", "value", "found"),
         [
-            ("detector_alpha", "2.5", lambda config: config.detector.alpha == 2.5),
-            ("detector_alpha", "none", lambda config: config.detector.alpha is None),
+            ("loss_weights", "area=2.5", lambda config: config.detector.weights() == {"area": 2.5}),
+            ("detector_steps", "90", lambda config: config.detector.steps == 90),
+            ("detector_steps", "none", lambda config: config.detector.steps is None),
+            ("second_look", "1.5", lambda config: config.second_look == 1.5),
             ("classifier_epochs", "3", lambda config: config.classifier.epochs == 3),
             ("generator_steps", 7, lambda config: config.generator.steps == 7),
             ("backbone", "tiny", lambda config: config.network.backbone == "tiny"),
@@ -194,11 +188,11 @@ class TestChanges:
         ],
     )
     def test_reach_the_setting_of_that_name(self, name, value, found):
-        base = sweep.changed(TrainConfig(), {"detector_alpha": 1.0})
+        base = sweep.changed(TrainConfig(), {"detector_steps": 7})
         assert found(sweep.changed(base, {name: value}))
 
     def test_of_an_unknown_setting_list_the_known_ones(self):
-        with pytest.raises(ValueError, match=r"no setting 'alpha'.*detector_alpha"):
+        with pytest.raises(ValueError, match=r"no setting 'alpha'.*loss_weights"):
             sweep.changed(TrainConfig(), {"alpha": 1})
 
     def test_of_another_type_are_refused(self):
@@ -231,4 +225,6 @@ def test_a_real_sweep_trains_evaluates_and_ends_with_a_table(tmp_path):
     table = sweep.run_sweep(config, options, variants, form="geometries")
     assert "| Model-driven | Rectangle | × |" in table
     assert "| Model-driven | Rotated rectangle | ✓ |" in table
-    assert len(os.listdir(tmp_path / "classifiers")) == 1
+    # The second run has taken the classifier of the first.
+    assert (tmp_path / "rectangle" / "seed0" / "classifier").exists()
+    assert not (tmp_path / "turned" / "seed0" / "classifier").exists()

@@ -8,14 +8,13 @@ import time
 import pytest
 
 from gc_net.stages import run_folder
-from gc_net.stages.runner import STAGES
 from tests.faults import LONG, amount
 from tests.faults.trainer import started
 from tests.training.samples import assert_same_weights
 
 SEED = 20_200_823
 NUM_KILLS = amount(3, 50)
-TRAINED = STAGES if LONG else ("classifier",)
+TRAINED = None if LONG else ("classifier",)
 
 
 def newest_checkpoint(work_dir):

@@ -8,15 +8,14 @@ import sys
 
 import pytest
 
-from gc_net.stages import config as settings
-from gc_net.stages.config import ClassifierConfig, DataConfig, DetectorConfig, TrainConfig
+from gc_net.settings import is_section
+from gc_net.stages.classifier import ClassifierConfig
+from gc_net.stages.config import DataConfig, RunOptions, TrainConfig
+from gc_net.stages.detector import DetectorConfig
 from tests.training.samples import ROOT
 
-ALL = [
-    value
-    for value in vars(settings).values()
-    if isinstance(value, type) and dataclasses.is_dataclass(value)
-]
+SECTIONS = [field.type for field in dataclasses.fields(TrainConfig) if is_section(field)]
+ALL = [*SECTIONS, TrainConfig, RunOptions]
 RECIPES = sorted(glob.glob(os.path.join(ROOT, "recipes", "*.flags")))
 
 
@@ -53,6 +52,8 @@ def test_an_unknown_setting_is_refused_with_the_known_ones():
         (lambda: ClassifierConfig(num_folds=1), "`num_folds` must be 0, or at least 2"),
         (lambda: ClassifierConfig(mask_min_extent=0.9, mask_max_extent=0.5), "must not exceed"),
         (lambda: DataConfig(dataset_options="num_train"), "name=value pairs"),
+        (lambda: DetectorConfig(loss_weights="area"), "`loss_weights` must be name=value pairs"),
+        (lambda: DetectorConfig(loss_weights="area=x"), "a number, e.g. .* Received: area=x"),
         (lambda: DataConfig(image_size=64, resize_size=63), "at least `image_size`.* 63 and 64"),
     ],
 )
@@ -68,14 +69,12 @@ def test_dataset_options_become_numbers_where_they_are_numbers():
 
 def flags_of(tool, *arguments):
     """Return what a training tool makes of its flags, or what it says when it refuses them."""
-    own = tool.removeprefix("train_")
-    stages = "*tool.STAGES" if tool == "train" else f"{own!r}, own={own!r}"
     code = f"""
 import sys
 from absl import flags
 from tools import config_flags, {tool} as tool
 flags.FLAGS(sys.argv)
-print(*config_flags.read_stages({stages}), sep=chr(10))
+print(*config_flags.read_run(), sep=chr(10))
 assert "tensorflow" not in sys.modules and "keras" not in sys.modules
 """
     process = subprocess.run(
@@ -84,26 +83,30 @@ assert "tensorflow" not in sys.modules and "keras" not in sys.modules
     return process.returncode, process.stdout + process.stderr
 
 
-@pytest.mark.parametrize("tool", ["train", "train_classifier", "train_detector"])
+@pytest.mark.parametrize("tool", ["train", "train_generator", "sweep"])
 def test_without_flags_a_tool_has_the_defaults_and_needs_no_tensorflow(tool):
     code, output = flags_of(tool)
     assert code == 0, output
-    assert output.splitlines() == [repr(TrainConfig()), repr(settings.RunOptions())]
+    assert output.splitlines() == [repr(TrainConfig()), repr(RunOptions())]
 
 
 def test_a_flag_changes_its_own_setting_alone():
-    code, output = flags_of("train", "--detector_alpha=4", "--classifier_epochs=3", "--seed=7")
+    flags = ("--loss_weights=area=4", "--classifier_epochs=3", "--second_look=1.5", "--seed=7")
+    code, output = flags_of("train", *flags)
     expected = TrainConfig(
-        classifier=ClassifierConfig(epochs=3), detector=DetectorConfig(alpha=4.0), seed=7
+        classifier=ClassifierConfig(epochs=3),
+        detector=DetectorConfig(loss_weights="area=4"),
+        second_look=1.5,
+        seed=7,
     )
     assert code == 0, output
     assert output.splitlines()[0] == repr(expected)
 
 
 def test_an_unknown_flag_is_refused():
-    code, output = flags_of("train", "--detector_alfa=4")
+    code, output = flags_of("train", "--detector_epoch=4")
     assert code != 0
-    assert "Unknown command line flag 'detector_alfa'" in output
+    assert "Unknown command line flag 'detector_epoch'" in output
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=os.path.basename)

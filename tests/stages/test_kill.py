@@ -59,6 +59,6 @@ def test_killed_at_random_moments_a_run_ends_with_the_same_weights(tmp_path):
     assert kills == len(pauses), pauses
     process = run_tool("train", *ARGUMENTS, f"--work_dir={killed}", timeout=900)
     assert process.returncode == 0, process.stderr
-    assert "Going on from step" in process.stdout, pauses
+    assert "Resuming at step" in process.stdout, pauses
     for part in ("classifier", "classifier_fold0", "classifier_fold1", "."):
         assert_same_weights(reference / part / "model", killed / part / "model")

@@ -6,13 +6,14 @@ import pytest
 
 from gc_net import presets
 from gc_net.classifier import Classifier
+from gc_net.generators.fitting import compile_generator
 from gc_net.generators.learned import LearnedGenerator
 from gc_net.generators.model import ModelGenerator
 from gc_net.optimizers import SGD
-from gc_net.stages import classifier as classifier_stage
 from gc_net.stages import detector as detector_stage
-from gc_net.stages import generator as generator_stage
-from gc_net.stages.config import ClassifierConfig, GeneratorConfig
+from gc_net.stages.classifier import ClassifierConfig
+from gc_net.stages.generator import GeneratorConfig
+from gc_net.training.masked_classifier import fast_optimizer, paper_optimizer
 from tests.training.samples import small_config
 
 
@@ -38,14 +39,14 @@ def rates(schedule, steps):
 
 
 def test_the_papers_rate_is_cut_after_two_fifths_and_three_quarters():
-    optimizer = classifier_stage.paper_optimizer(ClassifierConfig(recipe="paper"), 40)
+    optimizer = paper_optimizer(ClassifierConfig(recipe="paper"), 40)
     expected = [1e-3] * 16 + [1e-4] * 14 + [1e-5] * 10
     assert rates(optimizer._learning_rate, 40) == pytest.approx(expected)
     assert optimizer.l2 == 5e-4
 
 
 def test_the_fast_rate_rises_then_falls_to_zero():
-    optimizer = classifier_stage.fast_optimizer(ClassifierConfig(learning_rate=1e-3), 100)
+    optimizer = fast_optimizer(ClassifierConfig(learning_rate=1e-3), 100)
     found = rates(optimizer._learning_rate, 101)
     assert found[0] == 0 and found[100] == pytest.approx(0, abs=1e-9)
     assert np.argmax(found) == 5 and max(found) == pytest.approx(1e-3)
@@ -64,7 +65,7 @@ def test_the_fast_rate_rises_then_falls_to_zero():
 def test_a_generators_rate_is_its_recipes_where_none_is_given(recipe, given, first):
     generator = LearnedGenerator("rectangle", 16, weights=None)
     config = GeneratorConfig(recipe=recipe, learning_rate=given, steps=120)
-    generator_stage.compile_generator(generator, config)
+    compile_generator(generator, config)
     found = rates(generator.optimizer._learning_rate, 121)
     assert found[0] == pytest.approx(first)
     if recipe == "paper":
@@ -76,7 +77,7 @@ def test_a_generators_rate_is_its_recipes_where_none_is_given(recipe, given, fir
 @pytest.mark.parametrize("preset", presets.PRESETS.names)
 def test_a_detectors_rate_follows_its_preset_epoch_by_epoch(preset):
     config = small_config(detector={"preset": preset, "epochs": 30, "learning_rate": 0.01})
-    schedule = detector_stage._schedule(config.detector, steps_per_epoch=2)
+    schedule = detector_stage.schedule(config.detector, num_steps=60)
     found = rates(schedule, 60) if callable(schedule) else [schedule] * 60
     expected = [0.01 * presets.get(preset).rate_factor(step // 2, 30) for step in range(60)]
     assert found == pytest.approx(expected, rel=1e-5)
@@ -88,11 +89,11 @@ def classifier():
 
 
 def composed(classifier, **settings):
-    config = small_config(detector=settings)
+    config = small_config(detector=settings).resolved()
     detector = detector_stage.build_detector(config, classifier)
     generator = ModelGenerator("rotated_rectangle", 32)
-    model = detector_stage.compose(config, detector, generator, [classifier])
-    detector_stage.compile_detector(model, config, steps_per_epoch=2)
+    model = detector_stage.compose(config.detector, detector, generator, [classifier])
+    detector_stage.compile_detector(model, config.detector, num_steps=4)
     model.optimizer.build(model.trainable_variables)
     return model
 
@@ -117,7 +118,7 @@ def test_without_multipliers_the_preset_decides(classifier):
 
 
 def test_loss_weights_are_the_presets_where_they_are_not_given(classifier):
-    model = composed(classifier, alpha=7.0)
+    model = composed(classifier, loss_weights="area=7")
     assert model.loss_weights == {"area": 7.0, "object": 2.5, "background": 1.0}
 
 

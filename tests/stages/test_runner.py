@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -10,18 +11,16 @@ import pytest
 import gc_net
 from gc_net.classifier import Classifier
 from gc_net.data.splits import DataError
-from gc_net.prediction.graph import first_look
 from gc_net.saving import load_model, save_model
-from gc_net.stages import run_folder
-from gc_net.stages import runner as chains
+from gc_net.stages import runner
 from gc_net.stages.classifier import build_classifier
-from gc_net.stages.config import DataConfig, NetworkConfig, WarmupConfig
+from gc_net.stages.config import DataConfig, NetworkConfig
 from gc_net.stages.detector import build_detector
 from gc_net.stages.run_folder import RunError
-from gc_net.stages.runner import Chain
+from gc_net.stages.runner import Runner, StageRun
+from gc_net.stages.warmup import WarmupConfig
 from gc_net.training import loop
-from gc_net.training.callbacks import HealthCheck, read_log
-from gc_net.training.monitoring import CORLOC
+from gc_net.training.callbacks import CORLOC, CorLoc, HealthCheck, read_log
 from gc_net.weights import named_variables, save_weights_npz
 from tests.training.samples import assert_same_weights, small_config, small_options
 
@@ -30,7 +29,8 @@ LEARNED = {"generator": "learned", "generator_network": "implicit", "generator_w
 
 
 def config():
-    return small_config(classifier=CROSS_FITTED, detector={**LEARNED, "alpha": 2.0, "look": 1.2})
+    detector = {**LEARNED, "loss_weights": "area=2"}
+    return small_config(classifier=CROSS_FITTED, detector=detector, second_look=1.2)
 
 
 @pytest.fixture(scope="module")
@@ -38,24 +38,24 @@ def finished(tmp_path_factory):
     """A whole run: cross-fitted classifiers with masks, a generator of its own, a detector."""
     work_dir = tmp_path_factory.mktemp("finished")
     options = small_options(work_dir, log_corloc=6, tensorboard=True)
-    chains.train(config(), options)
+    runner.train(config(), options)
     return work_dir
 
 
 def test_a_run_ends_with_a_model_that_localizes_and_classifies(finished):
-    saved = gc_net.load(finished / "model")
-    outputs = first_look(saved, np.full((2, 37, 37, 3), 100, np.float32))
-    assert outputs["boxes"].shape == (2, 4)
-    assert outputs["class_probabilities"].shape == (2, 3)
-    assert len(saved.class_names) == 3
-    assert saved.record.loss_weights["area"] == 2.0
-    assert saved.second_look == 1.2
-    assert saved.resize_size == 37
+    localizer = gc_net.load(finished / "model")
+    images = np.full((2, 37, 37, 3), 100, np.float32)
+    assert localizer.place(images).boxes.shape == (2, 4)
+    assert localizer.first_look(images)["class_probabilities"].shape == (2, 3)
+    assert len(localizer.class_names) == 3
+    assert localizer.record.loss_weights["area"] == 2.0
+    assert localizer.second_look == 1.2
+    assert localizer.resize_size == 37
 
 
 def test_a_run_records_all_settings_versions_and_the_seed(finished):
     record = json.loads((finished / "config.json").read_text())
-    assert type(config()).from_dict(record["config"]) == config()
+    assert type(config()).from_dict(record["config"]) == config().resolved()
     assert record["environment"]["packages"]["keras"]
 
 
@@ -73,7 +73,7 @@ def test_a_finished_run_leaves_no_checkpoints_and_is_not_trained_again(finished,
     assert not list(finished.glob("**/checkpoints"))
     monkeypatch.setattr(loop, "train", None)
     before = (finished / "model" / "weights.npz").stat().st_mtime_ns
-    chains.train(config(), small_options(finished))
+    runner.train(config(), small_options(finished))
     assert (finished / "model" / "weights.npz").stat().st_mtime_ns == before
 
 
@@ -90,7 +90,7 @@ def test_other_settings_are_refused_before_anything_is_written(finished):
     before = (finished / "config.json").read_bytes()
     other = small_config(classifier={**CROSS_FITTED, "epochs": 3}, detector=LEARNED)
     with pytest.raises(RunError, match=r"classifier\.epochs: 2 there, 3 now"):
-        chains.train(other, small_options(finished))
+        runner.train(other, small_options(finished))
     assert (finished / "config.json").read_bytes() == before
 
 
@@ -98,11 +98,8 @@ def test_other_images_are_refused(finished):
     from gc_net.datasets.creatures import Creatures
 
     dataset = Creatures(num_train=27, num_test=6, image_size=40, num_classes=3)
-    with (
-        Chain(config(), small_options(finished), dataset=dataset) as chain,
-        pytest.raises(RunError, match="training_images: '26 images"),
-    ):
-        chain.train()
+    with pytest.raises(RunError, match="training_images: '26 images"):
+        runner.train(config(), small_options(finished), dataset=dataset)
 
 
 @pytest.mark.slow
@@ -123,7 +120,7 @@ def test_a_run_stopped_in_every_stage_ends_with_the_same_weights(finished, tmp_p
     kills = 0
     while True:
         try:
-            chains.train(config(), small_options(tmp_path))
+            runner.train(config(), small_options(tmp_path))
             break
         except Killed:
             kills += 1
@@ -132,32 +129,55 @@ def test_a_run_stopped_in_every_stage_ends_with_the_same_weights(finished, tmp_p
     assert_same_weights(finished / "model", tmp_path / "model")
 
 
-def test_a_detector_trains_on_the_classifier_of_another_run(finished, tmp_path):
-    plain = small_config(seed=8, detector={"epochs": 1})
-    chains.train(plain, small_options(tmp_path), ["detector"], classifier_dir=str(finished))
-    assert not (tmp_path / "classifier").exists()
+def test_stages_of_another_run_are_taken_where_their_settings_agree(finished, tmp_path, capsys):
+    heavier = {**LEARNED, "loss_weights": "area=3"}
+    other = small_config(classifier=CROSS_FITTED, detector=heavier)
+    options = small_options(tmp_path, reuse=str(finished), verbose=1)
+    runner.train(other, options)
+    assert not list(tmp_path.glob("classifier*")) and not (tmp_path / "generator").exists()
+    said = capsys.readouterr().out
+    assert f"Classifier: taken from {finished / 'classifier'}." in said
+    line = "detector is not reused: detector.loss_weights.area: 2 there, 3 now."
+    assert f"{finished}/{line}" in said
     trained = gc_net.load(tmp_path / "model").classifier
     expected = load_model(finished / "classifier" / "model").model
     for a, b in zip(trained.get_weights(), expected.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
 
 
-def test_folds_are_those_of_the_run_that_trained_the_classifiers(finished, tmp_path):
-    """With folds of another seed, classifiers would judge images they were fitted on."""
-    with Chain(config(), small_options(finished)) as chain:
-        expected = chain.folds()
-    other = small_config(seed=9)
-    with Chain(other, small_options(tmp_path), classifier_dir=str(finished)) as chain:
-        np.testing.assert_array_equal(chain.folds(), expected)
+def test_what_is_reused_makes_no_difference_to_the_weights(finished, tmp_path):
+    options = small_options(tmp_path, reuse=str(finished))
+    runner.train(config(), dataclasses.replace(options, work_dir=str(tmp_path / "taken")))
+    assert not (tmp_path / "taken" / "detector").exists()
+    assert_same_weights(finished / "model", tmp_path / "taken" / "model")
 
 
 def test_the_last_stages_alone_find_the_work_of_all_of_them_together(finished, monkeypatch):
     monkeypatch.setattr(loop, "train", None)
-    chains.train(config(), small_options(finished), ["detector"], classifier_dir=str(finished))
+    runner.train(config(), small_options(finished), ["detector"])
+
+
+def test_a_second_look_can_be_chosen_afterwards(finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "train", None)
+    shutil.copytree(finished, tmp_path / "run")
+    runner.train(dataclasses.replace(config(), second_look=0.7), small_options(tmp_path / "run"))
+    assert gc_net.load(tmp_path / "run" / "model").second_look == 0.7
+
+
+def test_a_stage_can_see_no_settings_but_those_it_depends_on(tmp_path):
+    with Runner(small_config(), small_options(tmp_path)) as run:
+        seen = StageRun(run, run.units["classifier"]).config
+        assert seen.classifier == run.config.classifier and seen.data == run.config.data
+        with pytest.raises(AttributeError):
+            seen.detector  # noqa: B018
+        assert set(run.settings_of(run.units["classifier"])) == {
+            *("data", "network", "classifier", "seed", "mixed_precision", "deterministic"),
+            "training_images",
+        }
 
 
 def test_a_classifier_that_judges_in_training_mode_names_as_its_own_stage_left_it(tmp_path):
-    chains.train(small_config(detector={"preset": "reference"}), small_options(tmp_path))
+    runner.train(small_config(detector={"preset": "reference"}), small_options(tmp_path))
     named = gc_net.load(tmp_path / "model").classifier
     expected = load_model(tmp_path / "classifier" / "model").model
     for a, b in zip(named.get_weights(), expected.get_weights(), strict=True):
@@ -167,7 +187,7 @@ def test_a_classifier_that_judges_in_training_mode_names_as_its_own_stage_left_i
 def test_a_native_head_takes_over_the_hidden_layers_of_the_classifier():
     network = NetworkConfig(backbone="vgg16", weights="none")
     settings = small_config(detector={"head": "native", "initialize": "classifier"})
-    settings = dataclasses.replace(settings, network=network)
+    settings = dataclasses.replace(settings, network=network).resolved()
     classifier = build_classifier(settings, num_classes=3)
     detector = build_detector(settings, classifier)
     for name in ("fc1", "fc2"):
@@ -178,46 +198,48 @@ def test_a_native_head_takes_over_the_hidden_layers_of_the_classifier():
 
 
 def test_a_single_class_is_refused(tmp_path):
-    with Chain(small_config(), small_options(tmp_path)) as chain:
-        chain.dataset.class_names = ("bird",)
+    with Runner(small_config(), small_options(tmp_path)) as run:
+        assert len(run.data.split) == 26  # it is read before the names are changed
+        run.dataset.class_names = ("bird",)
         with pytest.raises(RunError, match=r"one class, 'bird'.* second class"):
-            chain.train()
+            run.train()
 
 
 def test_a_warm_up_of_no_epochs_is_refused_where_it_is_all_there_is(tmp_path):
     with pytest.raises(RunError, match=r"Give --warmup_epochs"):
-        chains.train(small_config(), small_options(tmp_path), ["warmup"])
+        runner.train(small_config(), small_options(tmp_path), ["warmup"])
 
 
 def test_images_that_no_judge_knows_the_class_of_are_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loop, "train", lambda *arguments, **options: None)
-    with Chain(small_config(classifier=CROSS_FITTED), small_options(tmp_path)) as chain:
-        labels = np.array(chain.data.split.labels)
+    with Runner(small_config(classifier=CROSS_FITTED), small_options(tmp_path)) as run:
+        labels = np.array(run.data.split.labels)
         labels[labels == 1] = 0
         labels[0] = 1
-        chain.data.split = dataclasses.replace(chain.data.split, labels=labels)
-        chain.check_settings(["classifier"])
-        name = chain.dataset.class_names[1]
+        run.data.split = dataclasses.replace(run.data.split, labels=labels)
+        unit = run.units["classifier_fold0"]
+        unit.check(StageRun(run, unit))
+        name = run.dataset.class_names[1]
     assert f"a single training image of {name}. With" in capsys.readouterr().err
 
 
 def test_a_wish_to_log_corloc_without_boxes_is_not_passed_over(tmp_path, capsys):
-    with Chain(small_config(), small_options(tmp_path, log_corloc=4)) as chain:
-        chain.dataset.truth = lambda name: None
-        assert chain._corloc_log(None) is None
+    with Runner(small_config(), small_options(tmp_path, log_corloc=4)) as run:
+        run.dataset.truth = lambda name: None
+        assert CorLoc.of(StageRun(run, run.units["detector"]), None) == []
     assert "no test boxes" in capsys.readouterr().err
 
 
 def test_a_folder_without_a_classifier_is_refused(tmp_path):
-    with pytest.raises(RunError, match=r"no classifier in .*tools.train_classifier"):
-        chains.train(small_config(), small_options(tmp_path), classifier_dir=str(tmp_path))
+    with pytest.raises(RunError, match=r"no classifier in .*--stage=classifier"):
+        runner.run_settings(str(tmp_path), "classifier")
 
 
 def test_a_layer_that_does_not_exist_is_refused_before_anything_is_written(tmp_path):
     def train(train_from):
         network = dataclasses.replace(small_config().network, train_from=train_from)
         settings = dataclasses.replace(small_config(), network=network)
-        chains.train(settings, small_options(tmp_path / "run"), ["classifier"])
+        runner.train(settings, small_options(tmp_path / "run"), ["classifier"])
 
     with pytest.raises(RunError, match=r"--train_from .*begins with 'block9'. Its layers: .*conv"):
         train("block9")
@@ -282,7 +304,7 @@ def changed_config(changes):
 def test_a_mistake_in_any_stage_shows_before_the_first_and_is_not_recorded(mistake, tmp_path):
     changes, message = WRONG[mistake]
     with pytest.raises((RunError, ValueError, OSError), match=message):
-        chains.train(changed_config(changes), small_options(tmp_path))
+        runner.train(changed_config(changes), small_options(tmp_path))
     assert not list(tmp_path.glob("**/config.json"))
     assert not (tmp_path / "classifier").exists()
 
@@ -290,7 +312,7 @@ def test_a_mistake_in_any_stage_shows_before_the_first_and_is_not_recorded(mista
 def test_settings_of_stages_that_are_not_asked_for_do_not_matter(tmp_path, monkeypatch):
     monkeypatch.setattr(loop, "train", lambda *arguments, **options: None)
     config = small_config(classifier={"epochs": 1}, detector={"batch_size": 27})
-    chains.train(config, small_options(tmp_path), ["classifier"])
+    runner.train(config, small_options(tmp_path), ["classifier"])
     assert load_model(tmp_path / "classifier" / "model")
 
 
@@ -301,9 +323,9 @@ def test_a_run_that_is_done_asks_for_its_weights_file_no_more(tmp_path, monkeypa
     network = NetworkConfig(backbone="tiny", weights=str(weights))
     config = changed_config({"classifier": {"epochs": 1}, "network": network})
     options = small_options(tmp_path / "run")
-    chains.train(config, options, ["classifier"])
+    runner.train(config, options, ["classifier"])
     weights.unlink()
-    chains.train(config, options, ["classifier"])
+    runner.train(config, options, ["classifier"])
 
 
 @pytest.mark.parametrize("batch_size, watched", [(1, False), (2, True)])
@@ -312,7 +334,7 @@ def test_a_spread_over_batches_of_one_image_is_not_watched(
 ):
     stages = []
     monkeypatch.setattr(loop, "train", lambda *_, callbacks, **options: stages.append(callbacks))
-    chains.train(small_config(detector={"batch_size": batch_size}), small_options(tmp_path))
+    runner.train(small_config(detector={"batch_size": batch_size}), small_options(tmp_path))
     (health,) = (callback for callback in stages[-1] if isinstance(callback, HealthCheck))
     assert health.watch_spread == watched
 
@@ -325,7 +347,7 @@ def test_images_none_of_which_can_be_read_are_named(tmp_path):
     data = DataConfig(dataset="folder", data_dir=str(tmp_path / "photos"), image_size=32)
     config = changed_config({"classifier": {"batch_size": 2}, "data": data})
     with pytest.raises(DataError, match=r"None of the 8 training images .* read\.\n8 unreadable"):
-        chains.train(config, small_options(tmp_path / "run"), ["classifier"])
+        runner.train(config, small_options(tmp_path / "run"), ["classifier"])
 
 
 def test_a_model_may_lie_in_the_home_folder(tmp_path, monkeypatch):
@@ -335,16 +357,11 @@ def test_a_model_may_lie_in_the_home_folder(tmp_path, monkeypatch):
     assert load_model("~/run/model").class_names == ("a", "b", "c")
 
 
-def test_a_classifier_and_a_warmup_may_lie_in_the_home_folder(tmp_path, monkeypatch):
+def test_runs_may_lie_in_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    run_folder.check_config(str(tmp_path / "run" / "classifier"), small_config().to_dict())
-    options = small_options("~/other")
-    chain = Chain(small_config(), options, classifier_dir="~/run", warmup_dir="~/run")
-    assert (chain.work_dir, chain.classifier_dir, chain.warmup_dir) == (
-        str(tmp_path / "other"),
-        str(tmp_path / "run"),
-        str(tmp_path / "run"),
-    )
+    run = Runner(small_config(), small_options("~/other", reuse="~/run,~/more"))
+    assert run.work_dir == str(tmp_path / "other")
+    assert run.reused == [str(tmp_path / "run"), str(tmp_path / "more")]
 
 
 def test_training_never_asks_for_boxes(tmp_path):
@@ -359,6 +376,5 @@ def test_training_never_asks_for_boxes(tmp_path):
 
     dataset = Boxless(num_train=26, num_test=6, image_size=40, num_classes=3)
     short = small_config(classifier={"epochs": 1}, detector={"epochs": 1})
-    with Chain(short, small_options(tmp_path), dataset=dataset) as chain:
-        chain.train()
+    runner.train(short, small_options(tmp_path), dataset=dataset)
     assert (tmp_path / "model" / "model.json").exists()

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from gc_net.evaluation import evaluate
-from gc_net.stages.config import STAGES
-from gc_net.stages.runner import Chain
+from gc_net.stages.runner import Runner
 from gc_net.training.callbacks import read_log
 from tests.training.samples import FLAGS, ROOT, read_weights, run_tool, small_config, small_options
 from tools import config_flags
 
-TOOLS = ("train", "train_classifier", "train_generator", "train_detector")
+TOOLS = ("train", "train_generator", "sweep")
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -24,9 +23,8 @@ def test_help_comes_at_once_and_names_the_settings(tool):
     start = time.monotonic()
     process = run_tool(tool, "--help")
     took = time.monotonic() - start
-    expected = "--detector_alpha" if tool == "train" else "--batch_size"
-    assert expected in process.stdout
-    assert "python -m tools." in process.stdout
+    assert "--loss_weights" in process.stdout and "--second_classifier_epochs" in process.stdout
+    assert "gc-net " in process.stdout
     # Far from a second on a free machine; TensorFlow alone would take several.
     assert took < 4
 
@@ -69,9 +67,9 @@ def test_a_mistake_that_only_the_run_finds_ends_in_one_line(
     part = dataclasses.replace(getattr(config, section), **changes)
     config = dataclasses.replace(config, **{section: part})
     options = small_options(tmp_path / "run")
-    monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: (config, options))
+    monkeypatch.setattr(config_flags, "read_run", lambda: (config, options))
     with pytest.raises(SystemExit, match=f"^Error: .*{message}"):
-        config_flags.run_stages(STAGES, stages=STAGES)
+        config_flags.run_stages()
 
 
 @pytest.mark.parametrize(
@@ -83,26 +81,27 @@ def test_test_images_are_cached_only_where_a_folder_is_named(
     used = []
     read = (small_config(), small_options(tmp_path / "run", cache_dir=cache_dir))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: read)
-    monkeypatch.setattr(Chain, "train", lambda chain, stages: chain.model_dir)
+    monkeypatch.setattr(config_flags, "read_run", lambda: read)
+    monkeypatch.setattr(Runner, "train", lambda runner, stages: runner.model_dir)
+    monkeypatch.setattr(Runner, "has_model", lambda runner, stages: True)
     monkeypatch.setattr(
         evaluate, "evaluate_run", lambda model_dir, dataset, cache: used.append(cache)
     )
-    config_flags.run_stages(STAGES, stages=STAGES, evaluate=True)
+    config_flags.run_stages(evaluate=True)
     assert used == [expected]
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
-    def interrupt(chain, stages):
+    def interrupt(runner, stages):
         raise KeyboardInterrupt
 
     read = (small_config(), small_options(tmp_path))
-    monkeypatch.setattr(config_flags, "read_stages", lambda *_, **__: read)
-    monkeypatch.setattr(Chain, "train", interrupt)
+    monkeypatch.setattr(config_flags, "read_run", lambda: read)
+    monkeypatch.setattr(Runner, "train", interrupt)
     with pytest.raises(SystemExit) as caught:
-        config_flags.run_stages(STAGES, stages=STAGES)
+        config_flags.run_stages()
     assert caught.value.code == 130
-    assert "The same command goes on" in capsys.readouterr().err
+    assert "The same command resumes" in capsys.readouterr().err
 
 
 PATHS = """
@@ -110,9 +109,9 @@ import importlib, os, pkgutil, sys
 from absl import flags
 import tools
 own = set(flags.FLAGS)
-paths = {"archive", "boxes", "cache_dir", "calibration_images", "classifier_dir", "classifiers",
-         "data_dir", "images", "json", "model", "output", "plot", "run", "source", "warmup_dir",
-         "warmup_teacher", "weights", "work_dir"}
+paths = {"archive", "boxes", "cache_dir", "calibration_images", "classifiers",
+         "data_dir", "images", "json", "model", "output", "plot", "run", "source", "warmup_teacher",
+         "weights", "work_dir"}
 for module in pkgutil.iter_modules(tools.__path__):
     importlib.import_module("tools." + module.name)
     for name in set(flags.FLAGS) - own:
@@ -141,17 +140,17 @@ def test_every_flag_that_names_a_path_takes_the_home_folder(tmp_path):
 
 @pytest.mark.slow
 def test_the_stages_can_be_run_one_by_one(tmp_path):
-    run = f"--work_dir={tmp_path}"
-    process = run_tool("train_classifier", *FLAGS, run, "--epochs=1", "--batch_size=6")
+    run = (*FLAGS, f"--work_dir={tmp_path}", "--classifier_epochs=1", "--classifier_batch_size=6")
+    run += ("--detector_epochs=1", "--detector_batch_size=6", "--noevaluate")
+    process = run_tool("train", *run, "--stage=classifier")
     assert process.returncode == 0, process.stderr
     assert (tmp_path / "classifier" / "model" / "model.json").exists()
-    process = run_tool(
-        "train_detector", *FLAGS, run, "--epochs=1", "--batch_size=6", "--noevaluate"
-    )
+    assert not (tmp_path / "model").exists()
+    process = run_tool("train", *run, "--stage=detector")
     assert process.returncode == 0, process.stderr
     assert (tmp_path / "model" / "model.json").exists()
     assert len(read_log(tmp_path / "detector" / "log.csv")) == 1
-    process = run_tool("train_classifier", *FLAGS, run, "--epochs=2", "--batch_size=6")
+    process = run_tool("train", *run, "--stage=classifier", "--classifier_epochs=2")
     assert process.returncode == 1
     assert "classifier.epochs: 1 there, 2 now" in process.stderr
     assert "Traceback" not in process.stderr
@@ -161,14 +160,14 @@ def test_the_stages_can_be_run_one_by_one(tmp_path):
 def test_a_generator_is_trained_measured_and_written(tmp_path):
     process = run_tool(
         "train_generator",
-        "--shape=rectangle",
-        "--steps=6",
-        "--batch_size=8",
-        f"--output={tmp_path}",
+        "--detector_shape=rectangle",
+        "--generator_steps=6",
+        "--generator_batch_size=8",
+        f"--work_dir={tmp_path}",
     )
     assert process.returncode == 0, process.stderr
-    assert (tmp_path / "rectangle_implicit.npz").exists()
-    assert '"mean_iou"' in (tmp_path / "rectangle_implicit.json").read_text()
+    assert (tmp_path / "generator" / "rectangle_implicit.npz").exists()
+    assert '"mean_iou"' in (tmp_path / "generator" / "rectangle_implicit.json").read_text()
     assert "crossing" in process.stdout
 
 

@@ -14,13 +14,14 @@ from gc_net.data import transforms
 from gc_net.detector import Detector
 from gc_net.metrics import box_iou
 from gc_net.saving import load_model
-from gc_net.stages import runner as chains
-from gc_net.stages import warmup
-from gc_net.stages.config import WarmupConfig
+from gc_net.shapes.base import Shape
+from gc_net.stages import runner, warmup
 from gc_net.stages.run_folder import RunError
-from gc_net.stages.runner import Chain
+from gc_net.stages.runner import Runner, StageRun
+from gc_net.stages.warmup import WarmupConfig
 from gc_net.teachers import targets
 from gc_net.training.callbacks import HealthCheck, read_log
+from gc_net.training.shape_matching import ShapeMatching
 from tests.training.samples import assert_same_weights, small_config, small_options
 
 TEACHER = "descriptors:weights=classifier:image_size=64"
@@ -34,22 +35,33 @@ def config(shape="rotated_ellipse", **changes):
 
 @pytest.mark.parametrize("shape", shapes.SHAPES.names)
 @pytest.mark.parametrize("flip", [0, 1])
-def test_a_shape_is_put_where_the_window_shows_it(shape, flip):
+@pytest.mark.parametrize("height, width", [(100, 100), (80, 80), (70, 110)])
+def test_a_shape_is_put_where_the_window_shows_it(shape, flip, height, width):
     shape = shapes.get(shape)
     coefficients = np.array([[0.45, 0.55, 0.4, 0.25, 0.5]], np.float32)
     coefficients = coefficients[:, : shape.num_coefficients]
     resize_size, image_size, top, left = 160, 100, 40, 25
     whole = np.asarray(shape.masks(coefficients, resize_size, resize_size))[0]
     seen = transforms.take(
-        np.repeat(whole, 3, axis=-1).astype(np.uint8),
-        transforms.Window(top, left, bool(flip)),
+        255 * np.repeat(whole, 3, axis=-1).astype(np.uint8),
+        transforms.Window(top, left, bool(flip), height, width),
         image_size,
     )[..., 0]
-    placed = targets.in_windows(coefficients, [[top, left, flip]], resize_size, image_size)
+    rows = [[top, left, flip, height, width]]
+    placed = Shape.in_windows(coefficients, rows, resize_size)
     drawn = np.asarray(shape.masks(placed, image_size, image_size))[0, ..., 0]
-    # Pixels whose centre lies on the border may fall to either side.
-    assert np.mean(drawn != seen) < 2e-3
+    # Pixels whose centre lies on the border may fall to either side; a rectangle that is turned and
+    # stretched is none any more.
+    skewed = shape.name == "rotated_rectangle" and height != width
+    resized = (height, width) != (image_size, image_size)
+    assert np.mean(drawn != (seen > 127)) < (0.1 if skewed else 0.01 if resized else 2e-3)
     assert seen.any()
+
+
+def test_shapes_without_a_place_stay_without_one():
+    nothing = np.full((2, 5), np.nan, np.float32)
+    rows = [[0, 0, 1, 90, 100], [5, 5, 0, 100, 100]]
+    assert np.isnan(Shape.in_windows(nothing, rows, 120)).all()
 
 
 def shown_targets(work_dir, name="coefficients"):
@@ -60,7 +72,7 @@ def shown_targets(work_dir, name="coefficients"):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     work_dir = tmp_path_factory.mktemp("warmup")
-    chains.train(config(), small_options(work_dir))
+    runner.train(config(), small_options(work_dir))
     return work_dir
 
 
@@ -76,7 +88,7 @@ def test_the_warm_up_is_a_stage_with_a_log_targets_and_a_detector(finished):
 
 def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finished, tmp_path):
     upright = config("rotated_rectangle", teacher=f"{TEACHER}:upright=true", epochs=1)
-    chains.train(upright, small_options(tmp_path), stages=("classifier", "warmup"))
+    runner.train(upright, small_options(tmp_path), stages=("classifier", "warmup"))
     shown, turned = shown_targets(tmp_path), shown_targets(finished)
     assert not np.nan_to_num(shown[:, 4]).any()
     assert np.nan_to_num(turned[:, 4]).any()  # without, they have the angles of the maps
@@ -85,30 +97,25 @@ def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finis
 
 def test_silhouettes_are_tighter_than_the_maps_that_found_them(finished, tmp_path):
     cut = config(teacher=TEACHER.replace("descriptors", "silhouettes"), epochs=1)
-    chains.train(cut, small_options(tmp_path), stages=("classifier", "warmup"))
+    runner.train(cut, small_options(tmp_path), stages=("classifier", "warmup"))
     shown, coarse = shown_targets(tmp_path), shown_targets(finished)
     np.testing.assert_array_equal(np.isnan(shown), np.isnan(coarse))
     areas = [np.nanmean(found[:, 2] * found[:, 3]) for found in (shown, coarse)]
     assert areas[0] < areas[1]
 
 
-def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkeypatch):
+def test_the_detector_stage_begins_with_the_warmed_up_detector(finished, tmp_path, monkeypatch):
     started, watched = [], []
 
-    def remember(model, *args, folder, callbacks, **kwargs):
-        if folder.endswith("detector"):
-            started.append([np.array(weight) for weight in model.detector.get_weights()])
-            watched.extend(callbacks)
+    def remember(model, *args, callbacks, **kwargs):
+        started.append([np.array(weight) for weight in model.detector.get_weights()])
+        watched.extend(callbacks)
 
-    with Chain(config(), small_options(finished)) as chain:
-        warm = chain.detector(chain.classifier())
-        monkeypatch.setattr(chains.loop, "train", remember)
-        is_done = chain._is_done
-        monkeypatch.setattr(
-            chain, "_is_done", lambda folder: folder != chain.model_dir and is_done(folder)
-        )
-        monkeypatch.setattr(chain, "_save", lambda *args: None)
-        chain.train_detector()
+    other = dataclasses.replace(config().detector, loss_weights="area=5")
+    other = dataclasses.replace(config(), detector=other)
+    monkeypatch.setattr(runner.loop, "train", remember)
+    runner.train(other, small_options(tmp_path, reuse=str(finished)))
+    warm = load_model(finished / "warmup" / "model").model
     for before, after in zip(warm.get_weights(), started[0], strict=True):
         np.testing.assert_array_equal(before, after)
     (health,) = (callback for callback in watched if isinstance(callback, HealthCheck))
@@ -116,9 +123,11 @@ def test_the_detector_stage_goes_on_from_the_warmed_up_detector(finished, monkey
 
 
 def test_damaged_targets_are_found_anew(finished, tmp_path, capsys):
-    with Chain(config(), small_options(finished)) as chain:
+    with Runner(config(), small_options(finished)) as run:
+        stage_run = StageRun(run, run.units["warmup"])
+        lesson = warmup._lesson(stage_run, stage_run.load("classifier"))
         path = tmp_path / "targets.npz"
-        arguments = (teachers.get(TEACHER), chain._lesson(chain.classifier()), str(path))
+        arguments = (teachers.get(TEACHER), lesson, str(path))
         expected = targets.find_targets(*arguments)
         path.write_bytes(path.read_bytes()[:-40])
         for found in (targets.find_targets(*arguments), expected):
@@ -143,18 +152,18 @@ def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
 
         def step(iterator):
             steps.append(model.name)
-            if steps.count("warmup") == last:
+            if steps.count("shape_matching") == last:
                 raise Stopped
             return take_step(iterator)
 
         return step
 
-    original = chains.loop.distributed_step
+    original = runner.loop.distributed_step
     with monkeypatch.context() as patch:
-        patch.setattr(chains.loop, "distributed_step", stopping)
+        patch.setattr(runner.loop, "distributed_step", stopping)
         with pytest.raises(Stopped):
-            chains.train(config(), small_options(tmp_path))
-    chains.train(config(), small_options(tmp_path))
+            runner.train(config(), small_options(tmp_path))
+    runner.train(config(), small_options(tmp_path))
     assert_same_weights(tmp_path / "warmup" / "model", finished / "warmup" / "model")
 
 
@@ -168,8 +177,8 @@ def test_a_detector_learns_the_shapes_it_is_given(shape):
     targets = targets[:, : shape.num_coefficients].astype(np.float32)
     images = 255 * np.repeat(np.asarray(shape.masks(targets, 32, 32)), 3, axis=-1)
     detector = Detector("tiny", shape, 32, head="position", weights=None)
-    model = warmup.Warmup(detector)
-    model.compile(keras.optimizers.Adam(3e-3), loss=warmup.OverlapLoss())
+    model = ShapeMatching(detector)
+    model.compile(keras.optimizers.Adam(3e-3))
     history = model.fit(images, targets, epochs=20, batch_size=16, verbose=0).history["loss"]
     assert history[-1] < 0.5 * history[0]
     # The generator that draws both shapes has nothing to learn.
@@ -180,8 +189,8 @@ def test_images_without_weight_teach_nothing():
     keras.utils.set_random_seed(0)
     shape = shapes.get("rectangle")
     detector = Detector("tiny", shape, 32, head="position", weights=None)
-    model = warmup.Warmup(detector)
-    model.compile(keras.optimizers.SGD(0.1), loss=warmup.OverlapLoss())
+    model = ShapeMatching(detector)
+    model.compile(keras.optimizers.SGD(0.1))
     images = np.random.default_rng(0).uniform(0, 255, (4, 32, 32, 3)).astype(np.float32)
     placed = np.tile(np.float32([0.2, 0.2, 0.3, 0.3]), (4, 1))
     losses = [
@@ -208,34 +217,35 @@ def test_a_run_of_before_targets_had_weights_is_resumed(finished, tmp_path):
         "silhouettes": False,
         "upright": False,
     }
+    del record["layout"]
     (work_dir / "warmup" / "config.json").write_text(json.dumps(record))
     np.savez(work_dir / "warmup" / "targets.npz", coefficients=shown_targets(finished))
     shutil.rmtree(work_dir / "warmup" / "model")
     shutil.rmtree(work_dir / "model")
-    (work_dir / "detector" / "config.json").unlink()
-    chains.train(config(), small_options(work_dir))
+    shutil.rmtree(work_dir / "detector")
+    runner.train(config(), small_options(work_dir))
     assert_same_weights(work_dir / "model", finished / "model")
     otherwise = config(teacher="silhouettes:weights=classifier:image_size=64")
     with pytest.raises(RunError, match="'descriptors:weights=classifier:image_size=64' there"):
-        chains.train(otherwise, small_options(work_dir))
+        runner.train(otherwise, small_options(work_dir))
 
 
 def test_a_backbone_without_weights_cannot_describe(tmp_path):
     with pytest.raises(RunError, match="--warmup_teacher=descriptors:weights=classifier"):
-        chains.train(config(teacher="descriptors"), small_options(tmp_path))
+        runner.train(config(teacher="descriptors"), small_options(tmp_path))
 
 
 class TestTeacher:
     def test_a_model_teaches_its_own_shapes_where_it_agrees_with_itself(self, finished, tmp_path):
         teacher = str(finished / "model")
         taught = config(teacher=teacher)
-        chains.train(taught, small_options(tmp_path), stages=("classifier", "warmup"))
+        runner.train(taught, small_options(tmp_path), stages=("classifier", "warmup"))
         shown, weights = shown_targets(tmp_path), shown_targets(tmp_path, "weights")
         kept = np.array([int(weights.argmin())])  # where it is surest of nothing
         assert np.isfinite(shown).all()
         model = gc_net.load(teacher)
-        with Chain(taught, small_options(tmp_path)) as chain:
-            split = chain.data.split
+        with Runner(taught, small_options(tmp_path)) as run:
+            split = run.data.split
             image = transforms.squash(split.read(int(kept[0])), 37)
         window = transforms.center_window(37, 32)
         seen = transforms.take(image, window, 32)[None].astype(np.float32)
@@ -244,16 +254,17 @@ class TestTeacher:
         expected = model.shape.boxes(model.shape.mean(np.stack(placed)))
         agreement = box_iou(*(np.asarray(model.shape.boxes(each)) for each in placed))
         np.testing.assert_allclose(weights[kept], agreement, atol=1e-4)
-        rows = [[window.top, window.left, 0]]
-        inside = targets.in_windows(shown[kept[:1]], rows, 37, 32)
+        rows = [[window.top, window.left, 0, 32, 32]]
+        inside = Shape.in_windows(shown[kept[:1]], rows, 37)
         np.testing.assert_allclose(model.shape.boxes(inside), expected, atol=1e-4)
 
     def test_a_teacher_of_another_shape_shows_its_boxes(self, finished, tmp_path):
         model, shape = str(finished / "model"), shapes.get("rotated_ellipse")
         shown = {}
         for name in ("rectangle", shape.name):
-            with Chain(config(name, teacher=model), small_options(tmp_path / name)) as chain:
-                shown[name] = teachers.get(model).targets(chain._lesson()).coefficients
+            with Runner(config(name, teacher=model), small_options(tmp_path / name)) as run:
+                lesson = warmup._lesson(StageRun(run, run.units["warmup"]))
+                shown[name] = teachers.get(model).targets(lesson).coefficients
         np.testing.assert_allclose(
             shapes.get("rectangle").boxes(shown["rectangle"]),
             shape.boxes(shown[shape.name]),
@@ -262,14 +273,14 @@ class TestTeacher:
 
     def test_a_teacher_that_is_not_there_is_refused(self, tmp_path):
         with pytest.raises(RunError, match=r"known teacher .* or the folder of a trained model"):
-            chains.train(config(teacher="nowhere"), small_options(tmp_path))
+            runner.train(config(teacher="nowhere"), small_options(tmp_path))
 
 
 def test_without_epochs_the_detector_stays_as_the_warm_up_leaves_it(tmp_path):
     warm_only = dataclasses.replace(
         config(), detector=dataclasses.replace(config().detector, epochs=0)
     )
-    chains.train(warm_only, small_options(tmp_path))
+    runner.train(warm_only, small_options(tmp_path))
     warm = load_model(tmp_path / "warmup" / "model").model.get_weights()
     kept = gc_net.load(tmp_path / "model").detector.get_weights()
     for before, after in zip(warm, kept, strict=True):
@@ -281,18 +292,17 @@ def test_without_epochs_no_classifier_of_a_fold_is_asked_for(tmp_path):
     classifier = dataclasses.replace(settings.classifier, num_folds=2)
     detector = dataclasses.replace(settings.detector, epochs=0)
     settings = dataclasses.replace(settings, classifier=classifier, detector=detector)
-    chains.train(settings, small_options(tmp_path), stages=("detector",))
+    runner.train(settings, small_options(tmp_path), stages=("detector",))
     assert (tmp_path / "model").is_dir()
     assert not list(tmp_path.glob("classifier_fold*"))
 
 
 def test_a_blend_lies_between_the_warmed_up_detector_and_the_trained_one(finished, tmp_path):
-    shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
     blended = config()
     blended = dataclasses.replace(
         blended, detector=dataclasses.replace(blended.detector, blend=0.25)
     )
-    chains.train(blended, small_options(tmp_path), ["detector"], **shared)
+    runner.train(blended, small_options(tmp_path, reuse=str(finished)), ["detector"])
     warm = load_model(finished / "warmup" / "model").model.get_weights()
     trained = gc_net.load(finished / "model").detector.get_weights()
     mixed = gc_net.load(tmp_path / "model").detector.get_weights()
@@ -307,23 +317,15 @@ def test_a_blend_without_a_warm_up_is_refused():
 
 
 def test_a_warm_up_can_be_shared_by_runs_that_differ_in_the_last_stage(finished, tmp_path):
-    other = dataclasses.replace(config(), detector=dataclasses.replace(config().detector, alpha=7))
-    shared = {"classifier_dir": str(finished), "warmup_dir": str(finished)}
-    chains.train(other, small_options(tmp_path), ["detector"], **shared)
-    assert not (tmp_path / "warmup").exists()
-    assert gc_net.load(tmp_path / "model").record.loss_weights["area"] == 7
+    detector = dataclasses.replace(config().detector, loss_weights="area=7")
+    other = dataclasses.replace(config(), detector=detector)
+    reuse = {"reuse": f"{tmp_path / 'nothing'},{finished}"}
+    runner.train(other, small_options(tmp_path / "run", **reuse), ["detector"])
+    assert not (tmp_path / "run" / "warmup").exists()
+    assert gc_net.load(tmp_path / "run" / "model").record.loss_weights["area"] == 7
     longer = dataclasses.replace(other, warmup=dataclasses.replace(SETTINGS, epochs=4))
-    with pytest.raises(RunError, match="epochs"):
-        chains.train(longer, small_options(tmp_path / "longer"), ["detector"], **shared)
-
-
-def test_a_warm_up_of_another_run_is_not_ignored_where_no_epochs_are_given(tmp_path):
-    message = r"--warmup_epochs is 0.*first/warmup, which its config\.json tells"
-    with pytest.raises(RunError, match=message):
-        chains.train(
-            small_config(), small_options(tmp_path / "run"), warmup_dir=str(tmp_path / "first")
-        )
-    assert not (tmp_path / "run" / "classifier").exists()
+    with Runner(longer, small_options(tmp_path / "longer", **reuse)) as run:
+        assert run.is_done(run.units["classifier"]) and not run.is_done(run.units["warmup"])
 
 
 def test_stages_run_one_by_one_end_with_the_same_weights_where_dropout_is_on(tmp_path):
@@ -333,7 +335,41 @@ def test_stages_run_one_by_one_end_with_the_same_weights_where_dropout_is_on(tmp
         small_config(classifier={"epochs": 1}, detector=reference),
         warmup=dataclasses.replace(SETTINGS, epochs=1),
     )
-    chains.train(settings, small_options(tmp_path / "at_once"))
+    runner.train(settings, small_options(tmp_path / "at_once"))
     for stage in ("classifier", "warmup", "detector"):
-        chains.train(settings, small_options(tmp_path / "one_by_one"), [stage])
+        runner.train(settings, small_options(tmp_path / "one_by_one"), [stage])
     assert_same_weights(tmp_path / "at_once" / "model", tmp_path / "one_by_one" / "model")
+
+
+def test_steps_means_and_crops_are_exact_when_resumed(finished, tmp_path, monkeypatch):
+    """A length in steps, longer than a pass; windows of all sizes; a mean of the weights."""
+    new = {"steps": 7, "average": 0.7, "crop_scale": 0.5, "crop_aspect": 1.5}
+    settings = config(**new)
+    detector = dataclasses.replace(settings.detector, **new)
+    settings = dataclasses.replace(settings, detector=detector)
+    reuse = {"reuse": str(finished)}
+    runner.train(settings, small_options(tmp_path / "whole", **reuse))
+    for stage in ("warmup", "detector"):
+        assert len(read_log(tmp_path / "whole" / stage / "log.csv")) == 1
+    # The detector differs from one without them, though its settings are the same otherwise.
+    warm = load_model(tmp_path / "whole" / "warmup" / "model").model.get_weights()
+    other = load_model(finished / "warmup" / "model").model.get_weights()
+    assert any(np.abs(a - b).max() > 1e-4 for a, b in zip(warm, other, strict=True))
+
+    class Killed(BaseException):
+        pass
+
+    save, saves = runner.loop._save, []
+
+    def kill_sometimes(*arguments):
+        save(*arguments)
+        saves.append(arguments)
+        if len(saves) in (2, 7):
+            raise Killed
+
+    monkeypatch.setattr(runner.loop, "_save", kill_sometimes)
+    for _ in range(2):
+        with pytest.raises(Killed):
+            runner.train(settings, small_options(tmp_path / "killed", **reuse))
+    runner.train(settings, small_options(tmp_path / "killed", **reuse))
+    assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")

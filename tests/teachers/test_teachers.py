@@ -14,8 +14,8 @@ import tensorflow as tf
 from gc_net import shapes, teachers
 from gc_net.metrics import mask_iou
 from gc_net.stages import runner
-from gc_net.stages.config import WarmupConfig
 from gc_net.stages.run_folder import RunError
+from gc_net.stages.warmup import WarmupConfig
 from gc_net.teachers import TEACHERS
 from gc_net.teachers.base import Maps, MapTeacher, Placer, Targets, Teacher, drawn_masks
 from gc_net.teachers.committee import Committee, agreed, averaged, overlap

@@ -6,15 +6,10 @@ import sys
 
 import numpy as np
 
-from gc_net.stages.config import (
-    ClassifierConfig,
-    DataConfig,
-    DetectorConfig,
-    GeneratorConfig,
-    NetworkConfig,
-    RunOptions,
-    TrainConfig,
-)
+from gc_net.stages.classifier import ClassifierConfig
+from gc_net.stages.config import DataConfig, NetworkConfig, RunOptions, TrainConfig
+from gc_net.stages.detector import DetectorConfig
+from gc_net.stages.generator import GeneratorConfig
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 FLAGS = (

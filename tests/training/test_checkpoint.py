@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from gc_net.stages import run_folder
-from gc_net.stages.config import TrainConfig
 from gc_net.stages.run_folder import RunError
 from gc_net.training.checkpoint import Checkpoints
 
@@ -131,90 +130,6 @@ def test_an_unwritable_folder_is_reported(tmp_path):
     message = "cannot be written: Permission denied"
     with pytest.raises(RunError, match=message), run_folder.locked(str(tmp_path / "run")):
         pass
-
-
-def test_other_settings_are_refused_and_all_that_differ_are_listed(tmp_path):
-    folder = str(tmp_path)
-    run_folder.check_config(folder, {"seed": 1, "detector": {"alpha": None, "shape": "rectangle"}})
-    run_folder.check_config(folder, {"seed": 1, "detector": {"alpha": None, "shape": "rectangle"}})
-    with pytest.raises(RunError) as caught:
-        run_folder.check_config(
-            folder, {"seed": 2, "detector": {"alpha": 4.0, "shape": "rectangle"}}
-        )
-    message = str(caught.value)
-    assert "seed: 1 there, 2 now" in message
-    assert "detector.alpha: None there, 4.0 now" in message
-    assert "shape" not in message
-
-
-def test_what_is_no_known_setting_counts_as_a_difference_when_new_or_gone(tmp_path):
-    run_folder.check_config(str(tmp_path), {"a": 1})
-    with pytest.raises(RunError, match="b: None there, 2 now"):
-        run_folder.check_config(str(tmp_path), {"a": 1, "b": 2})
-    with pytest.raises(RunError, match="a: 1 there, None now"):
-        run_folder.check_config(str(tmp_path), {})
-
-
-@pytest.mark.parametrize("write", [True, False])
-@pytest.mark.parametrize("around", [lambda config: config, lambda c: {"classifier_run": c}])
-def test_a_setting_that_a_later_version_added_has_its_default_in_older_records(
-    tmp_path, around, write
-):
-    older = TrainConfig(seed=3).to_dict()
-    del older["warmup"]["upright"], older["detector"]["learning_rate"]
-    folder, newer = str(tmp_path), TrainConfig(seed=3).to_dict()
-    run_folder.check_config(folder, around(older))
-    run_folder.check_config(folder, around(newer), write=write)
-    newer["warmup"]["upright"] = True
-    newer["detector"]["learning_rate"] = 0.5
-    with pytest.raises(RunError) as caught:
-        run_folder.check_config(folder, around(newer), write=write)
-    assert "warmup.upright: False there, True now" in str(caught.value)
-    assert "detector.learning_rate: 0.0001 there, 0.5 now" in str(caught.value)
-
-
-@pytest.mark.parametrize("write", [True, False])
-def test_a_section_that_a_later_version_added_has_its_defaults_in_older_records(tmp_path, write):
-    older, newer = TrainConfig().to_dict(), TrainConfig().to_dict()
-    del older["namer"]
-    run_folder.check_config(str(tmp_path), older)
-    run_folder.check_config(str(tmp_path), newer, write=write)
-    newer["namer"]["epochs"] = 3
-    with pytest.raises(RunError, match=r"namer\.epochs: 0 there, 3 now"):
-        run_folder.check_config(str(tmp_path), newer, write=write)
-
-
-def test_a_part_of_a_section_is_not_filled_up(tmp_path):
-    """The warm-up's record holds but a few of the detector's settings."""
-    run_folder.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})
-    run_folder.check_config(str(tmp_path), {"detector": {"shape": "rectangle"}})
-
-
-def test_a_setting_that_a_later_version_dropped_counts_as_a_difference(tmp_path):
-    config = TrainConfig().to_dict()
-    older = {**config, "warmup": {**config["warmup"], "dropped": 2}}
-    run_folder.check_config(str(tmp_path), older)
-    with pytest.raises(RunError, match=r"warmup\.dropped: 2 there, None now"):
-        run_folder.check_config(str(tmp_path), config)
-
-
-def test_the_data_folder_may_be_written_in_another_way(tmp_path, monkeypatch):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    photos = tmp_path / "photos"
-    run_folder.check_config(str(tmp_path), {"data": {"data_dir": str(photos)}})
-    for same in (f"{photos}/", "~/photos", os.path.relpath(photos)):
-        run_folder.check_config(str(tmp_path), {"data": {"data_dir": same}})
-    for other in (None, str(tmp_path)):
-        with pytest.raises(RunError, match=r"data\.data_dir: .*photos' there"):
-            run_folder.check_config(str(tmp_path), {"data": {"data_dir": other}})
-
-
-def test_the_record_tells_versions_and_command(tmp_path):
-    run_folder.check_config(str(tmp_path), {"a": 1})
-    record = run_folder.read_json(str(tmp_path / "config.json"))
-    assert record["config"] == {"a": 1}
-    assert {"tensorflow", "keras", "numpy"} <= record["environment"]["packages"].keys()
-    assert record["environment"].keys() >= {"gc_net", "git_revision", "python", "command"}
 
 
 def hold(work_dir, ready):

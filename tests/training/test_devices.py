@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net.stages import runner as chains
+from gc_net.stages import runner
 from gc_net.stages.run_folder import RunError
 from gc_net.training import devices, loop
 from gc_net.training.callbacks import read_log
@@ -55,7 +55,9 @@ def trained(folder, strategy):
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             jit_compile=False,
         )
-        loop.train(model, batches, epochs=2, steps_per_epoch=STEPS, folder=folder, verbose=0)
+        loop.train(
+            model, batches, num_steps=2 * STEPS, steps_per_pass=STEPS, folder=folder, verbose=0
+        )
         return [np.asarray(weight) for weight in model.weights]
 
 
@@ -72,7 +74,7 @@ def test_two_replicas_take_the_same_steps_as_one_device(tmp_path, no_cluster):
 def test_a_batch_that_cannot_be_shared_is_refused(tmp_path, no_cluster):
     options = small_options(tmp_path, devices="auto")
     with pytest.raises(RunError, match=r"detector's batch of 7 images .* 2 devices.* e.g. 8"):
-        chains.train(small_config(detector={"batch_size": 7}), options)
+        runner.train(small_config(detector={"batch_size": 7}), options)
 
 
 def test_a_batch_of_a_stage_that_is_not_trained_may_be_of_any_size(
@@ -80,7 +82,7 @@ def test_a_batch_of_a_stage_that_is_not_trained_may_be_of_any_size(
 ):
     monkeypatch.setattr(loop, "train", lambda *arguments, **options: None)
     config = small_config(detector={"batch_size": 7})
-    chains.train(config, small_options(tmp_path, devices="auto"), ["classifier"])
+    runner.train(config, small_options(tmp_path, devices="auto"), ["classifier"])
     assert (tmp_path / "classifier" / "model").exists()
 
 
@@ -88,7 +90,7 @@ def test_shapes_that_devices_cannot_share_are_refused_before_the_first_stage(tmp
     own = {"generator": "learned", "generator_weights": "own"}
     config = small_config(generator={"batch_size": 5}, detector=own)
     with pytest.raises(RunError, match=r"generator's batch of 5 .* 2 devices"):
-        chains.train(config, small_options(tmp_path, devices="auto"))
+        runner.train(config, small_options(tmp_path, devices="auto"))
     assert not (tmp_path / "classifier").exists()
 
 
@@ -143,7 +145,7 @@ def mirrored(tmp_path_factory):
     settings = small_config(classifier={"num_folds": 2})
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("TF_CONFIG", raising=False)
-        chains.train(settings, small_options(work_dir, devices="auto"))
+        runner.train(settings, small_options(work_dir, devices="auto"))
     return work_dir
 
 
@@ -182,7 +184,7 @@ def test_a_cluster_goes_on_after_a_worker_was_killed_and_restarted(mirrored, tmp
     workers[1].wait(60)
     ports = free_ports(2)
     outputs = finish([start_worker(index, ports, *flags(tmp_path)) for index in range(2)])
-    assert "Going on from step" in outputs[0]
+    assert "Resuming at step" in outputs[0]
     again = tmp_path / "again"
     finish([start_worker(index, ports, *flags(again)) for index in range(2)])
     assert_same_weights(tmp_path / "model", again / "model")

@@ -12,10 +12,10 @@ import gc_net
 from gc_net.generators.model import ModelGenerator
 from gc_net.stages import config
 from gc_net.training.callbacks import HealthCheck
-from gc_net.training.health_rules import SYMPTOMS, diagnose
-from gc_net.training.history import Course, Setup
+from gc_net.training.health_rules import SYMPTOMS, Course, Setup, diagnose
 
-SETUP = Setup(num_classes=200, alpha=2.5, beta=1.0, gamma=1.0, learning_rate=1e-4, head="native")
+WEIGHTS = {"area": 2.5, "object": 1.0, "background": 1.0}
+SETUP = Setup(num_classes=200, loss_weights=WEIGHTS, learning_rate=1e-4, head="native")
 # An epoch of a detector that does well on 200 classes.
 HEALTHY = {
     "loss": 2.0,
@@ -53,22 +53,38 @@ NO_SPREAD = {name: 1e-4 for name in HEALTHY if name.startswith("spread_")}
 NO_MOVE = {f"mean_{name}": 0.5 for name in ("cx", "cy", "width", "height")} | {"mean_angle": 0.0}
 # Name, what an epoch's logs say instead, and what the advice must name.
 MODES = [
-    ("not_finite", {"loss": math.nan, "object_loss": math.nan}, "--learning_rate (0.0001 now)"),
-    ("not_finite", {"loss": math.nan}, "in another --work_dir with a lower --learning_rate"),
+    (
+        "not_finite",
+        {"loss": math.nan, "object_loss": math.nan},
+        "_learning_rate (0.0001 now)",
+    ),
+    (
+        "not_finite",
+        {"loss": math.nan},
+        "another --work_dir with a lower --detector_learning_rate",
+    ),
     ("not_finite", {"loss": math.inf}, "--mixed_precision"),
-    ("dot", {"area_loss": 0.004, "mean_width": 0.06}, "smaller --alpha (2.5 now), say 1"),
-    ("dot", {"area_loss": 0.03, "object_accuracy": 0.05}, "larger --beta (1 now)"),
-    ("whole_image", {"area_loss": 0.79}, "Raise --alpha (2.5 now), say to 6.2"),
-    ("whole_image", {"area_loss": 0.98, "mean_width": 0.99}, "--num_folds=2"),
-    ("same_everywhere", NO_SPREAD, "lower --learning_rate"),
-    ("same_everywhere", NO_SPREAD, "--head=position"),
+    (
+        "dot",
+        {"area_loss": 0.004, "mean_width": 0.06},
+        "(2.5 now), say --loss_weights=area=1",
+    ),
+    (
+        "dot",
+        {"area_loss": 0.03, "object_accuracy": 0.05},
+        "weight of the object loss (1 now)",
+    ),
+    ("whole_image", {"area_loss": 0.79}, "area loss (2.5 now), say --loss_weights=area=6.2"),
+    ("whole_image", {"area_loss": 0.98, "mean_width": 0.99}, "--classifier_num_folds=2"),
+    ("same_everywhere", NO_SPREAD, "lower --detector_learning_rate"),
+    ("same_everywhere", NO_SPREAD, "--detector_head=position"),
     ("same_everywhere", NO_SPREAD | NO_MOVE, "more epochs"),
-    ("saturated", {"mean_cx": 0.005}, "--head_multiplier"),
-    ("saturated", {"mean_height": 0.99}, "lower --learning_rate"),
-    ("saturated", {"spread_cy": 0.47}, "lower --learning_rate"),
-    ("object_at_chance", {"object_accuracy": 0.006}, "--mask_fraction=0.5"),
-    ("wide_edge", {"epsilon": 1.7}, "--generator=learned"),
-    ("narrow_edge", {"epsilon": 0.0004}, "--preset=paper"),
+    ("saturated", {"mean_cx": 0.005}, "--detector_head_multiplier"),
+    ("saturated", {"mean_height": 0.99}, "lower --detector_learning_rate"),
+    ("saturated", {"spread_cy": 0.47}, "lower --detector_learning_rate"),
+    ("object_at_chance", {"object_accuracy": 0.006}, "--classifier_mask_fraction=0.5"),
+    ("wide_edge", {"epsilon": 1.7}, "--detector_generator=learned"),
+    ("narrow_edge", {"epsilon": 0.0004}, "--detector_preset=paper"),
 ]
 
 
@@ -167,16 +183,8 @@ def test_other_models_logs_are_only_checked_for_numbers():
 
 
 def test_every_flag_in_a_message_exists():
-    known = {
-        field.name
-        for settings in (
-            config.DetectorConfig,
-            config.ClassifierConfig,
-            config.TrainConfig,
-            config.RunOptions,
-        )
-        for field in dataclasses.fields(settings)
-    }
+    options = {field.name for field in dataclasses.fields(config.RunOptions)}
+    known = {*config.setting_flags(), *options}
     histories = [[HEALTHY, {**HEALTHY, **change}] for _, change, _ in MODES]
     histories.append([HEALTHY, {**HEALTHY, "background_accuracy": 0.6, "background_loss": -0.5}])
     findings = [
@@ -337,15 +345,13 @@ def test_a_normal_training_is_left_alone(classifier, images):
 def test_too_large_an_alpha_makes_a_dot(classifier, images):
     found, messages, history = train(classifier, images, rate=0.01, area=100)
     assert "dot" in found and history["area_loss"][-1] < 0.05
-    assert (
-        "smaller --alpha (100 now)" in messages[0] and "--learning_rate (0.01 now)" in messages[0]
-    )
+    assert "the area loss (100 now)" in messages[0] and "_learning_rate (0.01 now)" in messages[0]
 
 
 def test_no_alpha_makes_the_whole_image(classifier, images):
     found, messages, history = train(classifier, images, rate=0.02, area=0, object=20)
     assert found[0] == "whole_image" and history["area_loss"][-1] > 0.75
-    assert "Raise --alpha (0 now), say to 1" in messages[0]
+    assert "area loss (0 now), say --loss_weights=area=1" in messages[0]
 
 
 def test_too_high_a_rate_makes_all_shapes_the_same(classifier, images):

@@ -1,10 +1,14 @@
 """The loop: what is logged, and that a run stopped at any step ends as one that was not."""
 
+import os
+import signal
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from gc_net.optimizers import averaging
 from gc_net.stages.run_folder import RunError
 from gc_net.training import loop
 from gc_net.training.callbacks import CsvLog, read_log
@@ -59,17 +63,16 @@ def batches(epoch, start_step, num_shards, shard_index):
     return tf.data.Dataset.range(start_step, STEPS).map(load).shard(num_shards, shard_index)
 
 
-def train(folder, callbacks=(), checkpoint_steps=3, **arguments):
+def train(folder, callbacks=(), checkpoint_steps=3, first=(), build=build, **arguments):
     folder.mkdir(exist_ok=True)
     model = build()
+    arguments = {"num_steps": EPOCHS * STEPS, "steps_per_pass": STEPS, **arguments}
     loop.train(
         model,
         batches,
-        epochs=EPOCHS,
-        steps_per_epoch=STEPS,
         folder=str(folder),
         checkpoint_steps=checkpoint_steps,
-        callbacks=[CsvLog(folder / "log.csv"), *callbacks],
+        callbacks=[*first, CsvLog(folder / "log.csv"), *callbacks],
         verbose=0,
         **arguments,
     )
@@ -147,7 +150,7 @@ def test_checkpoints_of_another_model_are_refused(tmp_path):
     other = keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)])
     other.compile(loss="mse")
     with pytest.raises(RunError, match="of another model"):
-        loop.train(other, batches, epochs=1, steps_per_epoch=1, folder=str(tmp_path), verbose=0)
+        loop.train(other, batches, num_steps=1, steps_per_pass=1, folder=str(tmp_path), verbose=0)
 
 
 def test_a_loss_that_is_no_number_ends_training_without_a_checkpoint(tmp_path):
@@ -156,14 +159,115 @@ def test_a_loss_that_is_no_number_ends_training_without_a_checkpoint(tmp_path):
 
     model = build()
     with pytest.raises(RunError, match="loss was nan in epoch 1: training has diverged"):
-        loop.train(model, spoiled, epochs=2, steps_per_epoch=STEPS, folder=str(tmp_path), verbose=0)
+        position = {"num_steps": 2 * STEPS, "steps_per_pass": STEPS, "folder": str(tmp_path)}
+        loop.train(model, spoiled, **position, verbose=0)
     assert not (tmp_path / "checkpoints").exists()
 
 
 def test_the_learning_rate_and_further_values_are_logged(tmp_path):
-    train(tmp_path, epoch_logs=lambda: {"extra": 7.0})
+    class Adding(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            logs["extra"] = 7.0
+
+    train(tmp_path, first=[Adding()])
     rows = read_log(tmp_path / "log.csv")
     assert [row["extra"] for row in rows] == [7.0] * EPOCHS
     # After the last step of each epoch, on the cosine.
     expected = [0.05 * (1 + np.cos(np.pi * (e + 1) / EPOCHS)) for e in range(EPOCHS)]
     assert [row["learning_rate"] for row in rows] == pytest.approx(expected, abs=1e-7)
+
+
+class Signal(keras.callbacks.Callback):
+    """Sends this process a signal within a step, as Ctrl-C does."""
+
+    def __init__(self, number, step):
+        super().__init__()
+        self.number, self.step, self.seen = number, step, 0
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen += 1
+        if self.seen == self.step:
+            os.kill(os.getpid(), self.number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_writes_a_checkpoint_of_the_step_it_is_at(tmp_path, uninterrupted, number):
+    handlers = [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(KeyboardInterrupt) as caught:
+        train(tmp_path, [Signal(number, 6)], checkpoint_steps=1000)
+    assert caught.value.args == (number,)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000006.npz"]
+    assert [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)] == handlers
+    model = train(tmp_path)
+    expected, _ = uninterrupted
+    for name, variable in loop.state(model).items():
+        assert np.asarray(variable).tobytes() == expected[name].tobytes(), name
+
+
+def test_interrupted_in_its_last_step_it_is_finished_and_goes_no_further(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, [Signal(signal.SIGINT, EPOCHS * STEPS)])
+    train(tmp_path, [KillAt(1)])  # does no step
+
+
+def test_checkpoints_come_by_time_as_well(tmp_path):
+    with pytest.raises(Killed):
+        train(tmp_path, [KillAt(3)], checkpoint_steps=1000, checkpoint_minutes=0.0)
+    newest = max((tmp_path / "checkpoints").iterdir())
+    assert newest.name == "step-000000002.npz"
+
+
+def test_weights_that_are_no_numbers_are_no_checkpoint(tmp_path):
+    class Spoil(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 1:
+                self.model.layers[0].kernel.assign(np.full((5, 4), np.nan, np.float32))
+
+    with pytest.raises(RunError, match=r"no longer a number at step 2: training has diverged"):
+        train(tmp_path, [Spoil()], checkpoint_steps=1)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000001.npz"]
+
+
+# A length in steps, over passes that are shorter, or with a rest.
+
+
+@pytest.mark.parametrize("num_steps, steps_per_epoch, rows", [(10, 8, 2), (3, 8, 1)])
+def test_a_length_in_steps_ends_there_and_logs_longer_epochs(
+    tmp_path, num_steps, steps_per_epoch, rows
+):
+    length = {"num_steps": num_steps, "steps_per_epoch": steps_per_epoch}
+    model = train(tmp_path / "whole", **length)
+    assert int(model.optimizer.iterations) == num_steps
+    assert [row["epoch"] for row in read_log(tmp_path / "whole" / "log.csv")] == list(range(rows))
+    with pytest.raises(Killed):
+        train(tmp_path / "stopped", [KillAt(num_steps - 1)], checkpoint_steps=1, **length)
+    again = train(tmp_path / "stopped", **length)
+    for a, b in zip(model.variables, again.variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+    whole, resumed = (read_log(tmp_path / name / "log.csv") for name in ("whole", "stopped"))
+    assert [row["loss"] for row in resumed] == pytest.approx([row["loss"] for row in whole])
+
+
+def averaged():
+    model = build()
+    optimizer = keras.optimizers.Adam(0.1, **averaging(0.8))
+    model.compile(optimizer, loss=model.loss, jit_compile=False)
+    return model
+
+
+def test_a_mean_of_the_weights_takes_their_place_at_the_end_also_when_resumed(tmp_path):
+    class Mean(keras.callbacks.Callback):
+        mean = None
+
+        def on_train_batch_end(self, batch, logs=None):
+            kernel = np.asarray(self.model.layers[0].kernel)
+            self.mean = kernel if self.mean is None else 0.8 * self.mean + 0.2 * kernel
+
+    watch = Mean()
+    model = train(tmp_path / "whole", [watch], build=averaged)
+    np.testing.assert_allclose(model.layers[0].kernel, watch.mean, rtol=1e-4)
+    with pytest.raises(Killed):
+        train(tmp_path / "killed", [KillAt(7)], build=averaged)
+    resumed = train(tmp_path / "killed", build=averaged)
+    for a, b in zip(model.variables, resumed.variables, strict=True):
+        np.testing.assert_array_equal(a, b)

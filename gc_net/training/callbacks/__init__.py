@@ -14,9 +14,20 @@ model.fit(
 )
 """
 
+from gc_net.training.callbacks.corloc import CORLOC, CorLoc
 from gc_net.training.callbacks.csv_log import CsvLog, read_log
 from gc_net.training.callbacks.health import HealthCheck
-from gc_net.training.callbacks.image_summaries import ImageSummaries, Scalars
+from gc_net.training.callbacks.image_summaries import ImageSummaries, Scalars, some_pictures
 from gc_net.training.callbacks.progress_bar import ProgressBar
 
-__all__ = ["CsvLog", "HealthCheck", "ImageSummaries", "ProgressBar", "Scalars", "read_log"]
+__all__ = [
+    "CORLOC",
+    "CorLoc",
+    "CsvLog",
+    "HealthCheck",
+    "ImageSummaries",
+    "ProgressBar",
+    "Scalars",
+    "read_log",
+    "some_pictures",
+]

@@ -2,21 +2,15 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import keras
 
-from gc_net.training.health_rules import Finding, diagnose
-from gc_net.training.history import Course, Setup
+from gc_net.training.health_rules import Course, Finding, Setup, diagnose
 
 # A mode counts as over when it has not been seen for this many epochs: a value that swings about
 # its threshold is one warning, not ten.
 EPOCHS_TO_RECOVER = 2
-
-
-WHOSE_FLAGS = (
-    "(Flags as in gc-net train_detector; in gc-net train they begin with --detector_, and those of "
-    "the classifier with --classifier_.)"
-)
 
 
 @dataclasses.dataclass
@@ -54,7 +48,14 @@ class HealthCheck(keras.callbacks.Callback):
         [episode.mode for episode in health.episodes]
     """
 
-    def __init__(self, stop=True, report=print, setup=None, watch_spread=True, fresh=True):
+    def __init__(
+        self,
+        stop: bool = True,
+        report: Callable[[str], object] = print,
+        setup: Setup | None = None,
+        watch_spread: bool = True,
+        fresh: bool = True,
+    ):
         super().__init__()
         self.stop = stop
         self.report = report
@@ -88,7 +89,7 @@ class HealthCheck(keras.callbacks.Callback):
         self._judge(epoch, finished=True)
         self.report(self.summary())
 
-    def summary(self):
+    def summary(self) -> str:
         """Return what was seen, one line per mode."""
         epochs = len(self._history)
         if not self.episodes:
@@ -118,8 +119,6 @@ class HealthCheck(keras.callbacks.Callback):
             else:
                 self.episodes.append(Episode(finding.mode, epoch, epoch, finding))
                 self.report(f"Warning, epoch {epoch + 1}: {finding.seen}\n  {finding.advice}")
-                if len(self.episodes) == 1:
-                    self.report(f"  {WHOSE_FLAGS}")
         for episode in current.values():
             if epoch - episode.last_epoch >= EPOCHS_TO_RECOVER:
                 episode.over = True
@@ -133,16 +132,13 @@ class HealthCheck(keras.callbacks.Callback):
         }
 
 
-def setup_of(model):
+def setup_of(model: keras.Model) -> Setup:
     """Return the `Setup` of a compiled `GCNet`, or as much of it as another model has."""
     optimizer = getattr(model, "optimizer", None)
     classifier = getattr(model, "classifier", None)
-    weights = getattr(model, "loss_weights", {})
     return Setup(
         num_classes=getattr(classifier, "num_classes", None),
-        alpha=weights.get("area"),
-        beta=weights.get("object"),
-        gamma=weights.get("background"),
+        loss_weights=getattr(model, "loss_weights", None),
         learning_rate=None
         if optimizer is None
         else float(keras.ops.convert_to_numpy(optimizer.learning_rate)),

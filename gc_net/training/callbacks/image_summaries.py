@@ -10,8 +10,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from gc_net.data.pipeline import evaluation_batches
 from gc_net.figures import drawing
 from gc_net.figures.picture_files import encode
+
+NUM_PICTURES = 8
 
 
 class Scalars(keras.callbacks.Callback):
@@ -110,6 +113,22 @@ class ImageSummaries(Scalars):
                 }
             )
         return result
+
+
+def some_pictures(data):
+    """Return a few training images [N, S, S, 3] as the networks see them, without augmentation."""
+    count = min(NUM_PICTURES, len(data.split))
+    indices = np.linspace(0, len(data.split) - 1, count).astype(int)
+    batches = evaluation_batches(
+        data.split,
+        image_size=data.image_size,
+        resize_size=data.resize_size,
+        batch_size=count,
+        indices=indices,
+        cache=data.cache,
+        unreadable=data.unreadable,
+    )
+    return np.concatenate([batch["image"].numpy() for batch in batches])
 
 
 def _write(tag, value, plugin):

@@ -1,12 +1,15 @@
-"""One line per epoch with what matters, and the time left for the whole stage."""
+"""One line per epoch with what matters, and the time left for the stage and for the run."""
 
 import shutil
 import sys
 import time
+from collections.abc import Mapping
+from typing import TextIO
 
 import keras
 
 from gc_net.progress import duration
+from gc_net.training.callbacks.corloc import CORLOC
 
 # Of the seventeen values a detector logs, those that one looks at; and a classifier's.
 SHOWN = {
@@ -17,6 +20,7 @@ SHOWN = {
     "object_accuracy": "object accuracy",
     "accuracy": "accuracy",
     "val_accuracy": "test accuracy",
+    CORLOC: "CorLoc, for orientation only,",
 }
 _SECONDS_BETWEEN = 0.2
 
@@ -31,14 +35,24 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
     Args:
         shown: Dict of log name to the word shown for it; names that are not logged are left out.
         stream: Where to write, stdout by default.
+        stage: What to begin a line with, e.g. `"Stage 3 of 5"`.
+        later_steps: Work of the stages to come, in steps of this one; it is taken to go as fast.
 
     Example:
         model.fit(batches, epochs=10, callbacks=[ProgressBar()])
         # Epoch  1/10  loss 5.632  area 0.412  object 1.104  …  1:12, 10:48 left
     """
 
-    def __init__(self, shown=None, stream=None):
+    def __init__(
+        self,
+        shown: Mapping[str, str] | None = None,
+        stream: TextIO | None = None,
+        stage: str = "",
+        later_steps: float = 0.0,
+    ):
         super().__init__()
+        self.stage = stage
+        self.later_steps = later_steps
         self.shown = dict(SHOWN if shown is None else shown)
         self.stream = stream
 
@@ -63,7 +77,7 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
         if self.verbose and self._is_terminal() and now - self._last_drawn >= _SECONDS_BETWEEN:
             self._last_drawn = now
             step = f"{self.seen}/{self.target}" if self.target else f"{self.seen}"
-            line = "  ".join([self._head(), step, f"{self._left(now)} left", *self._values(logs)])
+            line = "  ".join([self._head(), step, self._left(now), *self._values(logs)])
             # A line that wraps could not be renewed.
             line = line[: shutil.get_terminal_size().columns - 1]
             self._out().write(f"\r{line}\x1b[K")
@@ -75,7 +89,8 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
         if not self.verbose:
             return
         took = duration(now - self._epoch_start)
-        ending = f"{took}, {self._left(now)} left" if epoch + 1 < self.epochs else took
+        last = epoch + 1 == self.epochs and not self.later_steps
+        ending = took if last else f"{took}, {self._left(now)}"
         line = "  ".join([self._head(), *self._values(logs), ending])
         self._out().write(f"\r{line}\x1b[K\n" if self._is_terminal() else f"{line}\n")
         self._out().flush()
@@ -88,16 +103,21 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
         return self._out().isatty()
 
     def _head(self):
-        return f"Epoch {self._epoch + 1:{len(str(self.epochs))}}/{self.epochs}"
+        epoch = f"Epoch {self._epoch + 1:{len(str(self.epochs))}}/{self.epochs}"
+        return f"{self.stage}  {epoch}" if self.stage else epoch
 
     def _values(self, logs):
         return [f"{word} {logs[name]:.3f}" for name, word in self.shown.items() if name in logs]
 
     def _left(self, now):
-        """Return the time left for all epochs, from the mean of all steps after the first."""
+        """Return the time left, from the mean of all steps after the first."""
         start, first_step = self._first or (now, 0)
         done = self._steps_done - first_step
         if not self.target or done < 1:
-            return "?"
-        steps = (self.epochs - self._epoch) * self.target - self.seen
-        return duration(max(steps, 0) * (now - start) / done)
+            return "? left"
+        pace = (now - start) / done
+        steps = max((self.epochs - self._epoch) * self.target - self.seen, 0)
+        if not self.later_steps:
+            return f"{duration(steps * pace)} left"
+        whole = duration((steps + self.later_steps) * pace)
+        return f"{duration(steps * pace)} left, about {whole} with all stages"

@@ -1,0 +1,173 @@
+"""What a stage is. Importing this costs no TensorFlow, see `gc_net.stages`."""
+
+import dataclasses
+import functools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from gc_net.settings import Settings, setting
+
+if TYPE_CHECKING:
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from gc_net.stages.runner import StageRun
+
+
+@dataclasses.dataclass(frozen=True)
+class StageConfig(Settings):
+    """How long a stage is trained.
+
+    Attributes:
+        epochs: Passes over the training images; 0 for none.
+        steps: Number of updates, in place of epochs; None for as many as the epochs have.
+        batch_size: Images a step, over all devices together.
+    """
+
+    epochs: int = setting(0, low=0)
+    steps: int | None = setting(None, low=1)
+    batch_size: int = setting(32, low=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DetectorStageConfig(StageConfig):
+    """What stages that train a detector have in common.
+
+    Attributes:
+        average: Momentum of a running mean of the weights, which takes their place at the end,
+            e.g. 0.99; 0 for none.
+        crop_scale: Smallest side of a random window as a part of the whole image, e.g. 0.6; 0 for
+            windows that are all of the usual size.
+        crop_aspect: Largest ratio of a random window's sides; 1 for none but squares.
+    """
+
+    average: float = setting(0.0, low=0.0, high=0.99999)
+    crop_scale: float = setting(0.0, low=0.0, high=1.0)
+    crop_aspect: float = setting(1.0, low=1.0, high=4.0)
+
+    def crops(self) -> dict[str, float]:
+        """Return the arguments of `pipeline.training_batches` that say how windows differ."""
+        return {"crop_scale": self.crop_scale, "crop_aspect": self.crop_aspect}
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+    """What a stage is trained on.
+
+    Attributes:
+        make: Function of `epoch`, `start_step`, `num_shards` and `shard_index` to the
+            tf.data.Dataset of the rest of that epoch, as `pipeline.training_batches` gives it.
+        steps_per_epoch: Number of batches of one pass.
+        count: How many images, or other things, one pass is over; None where nothing is counted.
+    """
+
+    make: Callable[..., "tf.data.Dataset"]
+    steps_per_epoch: int
+    count: int | None = None
+
+
+class Stage:
+    """One training among those of a run.
+
+    A subclass says what it depends on, and builds what is trained. The runner does the rest.
+
+    Attributes:
+        name: Name of its folder; with the stage's own settings also of its section in
+            `TrainConfig`, and what its flags begin with.
+        title: What it is called on the screen.
+        settings: Dataclass of its own settings, a `StageConfig`, or None.
+        needs: Names of the stages whose results it takes, where the settings ask for them.
+        section: Section of `TrainConfig` that holds its settings; its name if empty.
+        reads: What else of the settings its result depends on: sections, or single settings such
+            as `"detector.shape"`. A stage can see no others but those of the stages it needs.
+        seed_name: What its random numbers are drawn for; its name if empty.
+        provides: Arguments of the `Localizer` that its `parts` are.
+    """
+
+    name: str = ""
+    title: str = ""
+    settings: type[Settings] | None = None
+    needs: tuple[str, ...] = ()
+    section: str = ""
+    reads: tuple[str, ...] = ("data", "network")
+    seed_name: str = ""
+    provides: tuple[str, ...] = ()
+
+    @classmethod
+    def units(cls, config: Settings) -> list["Stage"]:
+        """Return the trainings that a `TrainConfig` asks for: none, this one, or one for each part.
+
+        Each has a name, and so a folder, of its own.
+        """
+        return [cls()] if is_trained(getattr(config, cls.section or cls.name)) else []
+
+    @classmethod
+    def check_settings(cls, config: Settings) -> None:
+        """Raise a ValueError where settings of several sections do not fit together."""
+
+    @classmethod
+    def resolve(cls, config: Settings) -> Settings:
+        """Return the settings with what is left open in them, and depends on others, filled in."""
+        return config
+
+    def record(self) -> dict[str, Any]:
+        """Return what else tells its result from those of other units of the same settings."""
+        return {}
+
+    def result(self, config: Settings) -> str:
+        """Return the file in its folder that is written last, and so says that it is done."""
+        return os.path.join("model", "model.json")
+
+    def images(self, run: "StageRun") -> "np.ndarray | None":
+        """Return the indices of the images it is trained on; None for all."""
+        return None
+
+    def check(self, run: "StageRun") -> int:
+        """Raise where training would fail, before any stage has begun.
+
+        Returns:
+            How many steps it will take, as far as that is known.
+        """
+        images = self.images(run)
+        count = None if images is None else len(images)
+        return num_steps(run.settings, run.steps_per_epoch(count))
+
+    def batches(self, run: "StageRun") -> Batches | None:
+        """Return what to train on; None where nothing is to be trained."""
+        images = self.images(run)
+        count = len(run.data.split) if images is None else len(images)
+        make = functools.partial(run.data.batches, run.settings.batch_size, images)
+        return Batches(make, run.steps_per_epoch(count), count)
+
+    def build(self, run: "StageRun", num_steps: int) -> "keras.Model":
+        """Return the compiled model to train.
+
+        Args:
+            num_steps: Steps of the whole training, which schedules are stretched to; 0 where
+                nothing is to be trained, and nothing need be compiled.
+        """
+        raise NotImplementedError
+
+    def callbacks(self, run: "StageRun", model: "keras.Model") -> list["keras.callbacks.Callback"]:
+        """Return callbacks of its own; progress, the log and scalars are there already."""
+        return []
+
+    def finish(self, run: "StageRun", model: "keras.Model") -> None:
+        """Write the result by `run.save`, which does so in the first of several processes alone."""
+        raise NotImplementedError
+
+    def parts(self, run: "StageRun") -> dict[str, Any]:
+        """Return what it `provides`, by name, once it is done."""
+        return {}
+
+
+def is_trained(settings: Settings) -> bool:
+    """Return whether a stage of these settings is trained at all."""
+    return bool(settings.steps or settings.epochs)
+
+
+def num_steps(settings: Settings, steps_per_epoch: int) -> int:
+    """Return the steps of a whole training: `steps` where it is set, or else `epochs`."""
+    return settings.steps or settings.epochs * steps_per_epoch
