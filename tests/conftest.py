@@ -8,6 +8,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "2")  # one for each replica
+# The tools' allocator keeps memory for the next step of a training; tests make hundreds of those.
+os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "false")
 
 import tools  # noqa: F401, I001 (first, so that TensorFlow starts as quietly as in the tools)
 import pytest
