@@ -10,10 +10,11 @@ import os
 
 from gc_net.atomic_files import replaced_file
 from gc_net.version import __version__
-from gc_net.weights import assign_weights, read_weights_npz, save_weights_npz
+from gc_net.weights import assign_weights, save_weights_npz, stored_weights_npz
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.npz"
+_WITH_WEIGHTS = ("Classifier", "Detector", "LearnedGenerator")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,6 +93,7 @@ def load_model(folder, precision="float32"):
             f"{path!r} does not describe a model of this package. Expected a file of "
             "`gc_net.saving.save_model`, with model, class_names and info."
         )
+    _leave_weights_out(record["model"])
     if precision is not None:
         _set_precision(record["model"], precision)
     try:
@@ -104,7 +106,7 @@ def load_model(folder, precision="float32"):
             f"{path!r} describes a {type(model).__name__}, not a model of this package."
         )
     path = os.path.join(folder, WEIGHTS_FILE)
-    arrays = read_weights_npz(path)
+    arrays = stored_weights_npz(path)
     if getattr(model, "namer", None) is None:
         # A model that gets a namer is written over, weights first. One that was stopped between
         # the two files is still the model that its record describes.
@@ -121,3 +123,22 @@ def _set_precision(config, precision):
         config["precision"] = precision
     for value in config.values():
         _set_precision(value, precision)
+
+
+def _leave_weights_out(config):
+    """See to it that no network fetches weights, or reads a file that a configuration names.
+
+    They come from the file beside it. Left out, the argument would mean those of ImageNet.
+    """
+    if isinstance(config, list):
+        for value in config:
+            _leave_weights_out(value)
+    if not isinstance(config, dict):
+        return
+    inner = config.get("config")
+    if isinstance(inner, dict) and (
+        "weights" in inner or config.get("class_name") in _WITH_WEIGHTS
+    ):
+        inner["weights"] = None
+    for value in config.values():
+        _leave_weights_out(value)
