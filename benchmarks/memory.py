@@ -41,16 +41,16 @@ def measure(model_dir, *, num_images, batch_size=32, samples=10, seed=0):
     localizer = load(model_dir)
     every = max(1, num_images // batch_size // samples) * batch_size
     done, found = 0, []
-    forward = localizer.forward
+    first_look = localizer.first_look
 
-    def watched(images, sizes, **options):
+    def watched(images, confidence):
         nonlocal done
-        done += len(sizes)
+        done += len(images)
         if done % every < batch_size:
             found.append((done, resident_megabytes()))
-        return forward(images, sizes, **options)
+        return first_look(images, confidence)
 
-    localizer.forward = watched
+    localizer.first_look = watched
     with tempfile.TemporaryDirectory() as scratch:
         images, output = os.path.join(scratch, "images"), os.path.join(scratch, "output")
         write_images(images, num_images, seed=seed)

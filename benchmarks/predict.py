@@ -96,12 +96,12 @@ def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3
     localizer = load(model_dir)
     size = localizer.resize_size
     batch = np.random.default_rng(0).integers(0, 256, (batch_size, size, size, 3), np.uint8)
-    batch, sizes = tf.constant(batch), np.full((batch_size, 2), size)
+    batch = tf.constant(batch)
 
     def forward():
         for first in range(0, len(files), batch_size):
             count = min(batch_size, len(files) - first)
-            localizer.forward(batch[:count], sizes[:count], confidence=confidence)
+            localizer.conclude(localizer.first_look(batch[:count], confidence))
 
     with tempfile.TemporaryDirectory() as scratch:
         listing = os.path.join(scratch, "images.txt")
@@ -127,7 +127,7 @@ def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3
 def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
     """Return the `Timings` of each part of the way alone, for all files, one after the other."""
     localizer = load(model_dir)
-    size, model = localizer.resize_size, localizer.model
+    size = localizer.resize_size
     paths = [os.path.join(root, file) for file in files]
     encoded = [read_bytes(path) for path in paths]
     decoded = [decode_with_size(data, size) for data in encoded]
@@ -136,9 +136,7 @@ def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
     batches = [
         tf.constant(squashed[first:][:batch_size]) for first in range(0, len(files), batch_size)
     ]
-    outputs = localizer.forward(
-        tf.constant(squashed[:batch_size]), sizes[:batch_size], confidence=False
-    )
+    outputs = localizer.conclude(localizer.first_look(batches[0], confidence=False))
     repeats = -(-len(files) // len(outputs["boxes"]))
     outputs = {
         name: np.concatenate([value] * repeats)[: len(files)] for name, value in outputs.items()
@@ -163,8 +161,8 @@ def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
                 READ: lambda: [read_bytes(path) for path in paths],
                 DECODE: lambda: [decode_with_size(data, size) for data in encoded],
                 SQUASH: lambda: [squash(image, size) for image, _ in decoded],
-                DETECTOR: network(model.detector),
-                CLASSIFIER: network(model.classifier),
+                DETECTOR: network(localizer.detector),
+                CLASSIFIER: network(localizer.classifier),
                 PREDICTIONS: lambda: localizer.predictions(outputs, sizes),
                 LOG: log,
                 COCO: lambda: label_format.write(scratch, results, localizer.class_names),

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 from gc_net.atomic_files import replaced_file
 from gc_net.record import Record
 from gc_net.version import __version__
-from gc_net.weights import assign_weights, named_variables, read_weights_npz, save_weights_npz
+from gc_net.weights import (
+    assign_weights,
+    named_variables,
+    save_weights_npz,
+    stored_weights_npz,
+)
 
 if TYPE_CHECKING:
     from gc_net.backbones.network import Network
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.npz"
+_WITH_WEIGHTS = ("Classifier", "Detector", "LearnedGenerator")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +87,7 @@ def load_model(folder: str | os.PathLike, precision: str | None = "float32") -> 
             f"{path!r} describes a {type(network).__name__}, not a network of this package."
         )
     weights = os.path.join(os.path.dirname(path), WEIGHTS_FILE)
-    assign_weights(network, read_weights_npz(weights), source=weights)
+    assign_weights(network, stored_weights_npz(weights), source=weights)
     return SavedModel(network, description["class_names"], description["record"])
 
 
@@ -127,7 +133,7 @@ def load_localizer(folder: str | os.PathLike, precision: str | None = "float32")
     except Exception as error:  # whatever a constructor says of arguments that make no sense
         raise ValueError(f"{path!r} describes a model that cannot be built: {error}") from error
     weights = os.path.join(os.path.dirname(path), WEIGHTS_FILE)
-    _assign(localizer.parts, read_weights_npz(weights), weights)
+    _assign(localizer.parts, stored_weights_npz(weights), weights)
     return localizer
 
 
@@ -257,6 +263,7 @@ def _built(config, precision, path, record):
     import gc_net.generators.model  # noqa: F401
 
     try:
+        _leave_weights_out(config)
         if precision is not None:
             _set_precision(config, precision)
         shape = record.settings.get("detector", {}).get("shape")
@@ -277,3 +284,22 @@ def _set_precision(config, precision):
         config["precision"] = precision
     for value in config.values():
         _set_precision(value, precision)
+
+
+def _leave_weights_out(config):
+    """See to it that no network fetches weights, or reads a file that a configuration names.
+
+    They come from the file beside it. Left out, the argument would mean those of ImageNet.
+    """
+    if isinstance(config, list):
+        for value in config:
+            _leave_weights_out(value)
+    if not isinstance(config, dict):
+        return
+    inner = config.get("config")
+    if isinstance(inner, dict) and (
+        "weights" in inner or config.get("class_name") in _WITH_WEIGHTS
+    ):
+        inner["weights"] = None
+    for value in config.values():
+        _leave_weights_out(value)

@@ -5,6 +5,12 @@ An array is stored under the names of the layers that lead to it, seen from the 
 between models that were built alone and models that were built inside others.
 """
 
+import bz2
+import contextlib
+import copy
+import dataclasses
+import io
+import math
 import os
 import zipfile
 import zlib
@@ -16,6 +22,8 @@ from gc_net.atomic_files import replaced_file
 # What reading a damaged zip file has been seen to raise; the last two are about its headers.
 _DAMAGED = (ValueError, OSError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error)
 _DAMAGED += (NotImplementedError, RuntimeError)
+_HEADER_BYTES = 1 << 14  # of an array, unpacked; some hundred are usual
+_PACKED_BLOCK = 1 << 20  # in which bzip2 brings the first bytes of anything
 HALF_ROUNDING = 2.0**-11  # largest relative error of float16 between 6.1e-5 and 65,504
 
 
@@ -65,23 +73,102 @@ def save_weights_npz(path, model_or_dict, dtype="float16"):
                 np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
 
 
-def read_weights_npz(path):
-    """Return the mapping of name to array in `path`; half-precision arrays come as float32."""
+@dataclasses.dataclass(frozen=True)
+class StoredArray:
+    """An array of an `.npz` file of which only the header was read.
+
+    A file of some kilobytes may claim, and unpack to, gigabytes. So its content is unpacked once
+    its shape is known to be the wanted one, and no further than that shape needs.
+    """
+
+    path: str
+    entry: zipfile.ZipInfo
+    shape: tuple[int, ...]
+    stored_dtype: np.dtype
+    fortran_order: bool
+    start: int
+
+    def read(self) -> np.ndarray:
+        """Return the array; half precision comes as float32."""
+        length = math.prod(self.shape) * self.stored_dtype.itemsize
+        with _readable(self.path), zipfile.ZipFile(self.path) as archive:
+            data = _unpacked(archive, self.entry, self.start + length)
+            if len(data) != self.start + length or zlib.crc32(data) != self.entry.CRC:
+                raise ValueError(f"{self.entry.filename} has other content than its header says")
+        order = "F" if self.fortran_order else "C"
+        array = np.frombuffer(data, self.stored_dtype, offset=self.start)
+        array = array.reshape(self.shape, order=order)
+        return array.astype(np.float32 if self.stored_dtype == np.float16 else self.stored_dtype)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.read(), dtype)
+
+
+def stored_weights_npz(path) -> dict[str, StoredArray]:
+    """Return the mapping of name to `StoredArray` in `path`; no array is unpacked."""
     path = os.fspath(path)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weights file {path!r}.")
+    with _readable(path), zipfile.ZipFile(path) as archive:
+        return {
+            entry.filename.removesuffix(".npy"): _stored(archive, path, entry)
+            for entry in archive.infolist()
+        }
+
+
+def read_weights_npz(path):
+    """Return the mapping of name to array in `path`; half-precision arrays come as float32."""
+    return {key: stored.read() for key, stored in stored_weights_npz(path).items()}
+
+
+@contextlib.contextmanager
+def _readable(path):
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
+        yield
     except _DAMAGED as error:
         raise ValueError(
             f"{path!r} is not a readable .npz file of plain arrays ({error}). "
             "Expected one written by `gc_net.weights.save_weights_npz` or `gc-net convert_weights`."
         ) from error
-    return {
-        key: value.astype(np.float32) if value.dtype == np.float16 else value
-        for key, value in arrays.items()
+
+
+def _stored(archive, path, entry):
+    head = io.BytesIO(_unpacked(archive, entry, _HEADER_BYTES, _PACKED_BLOCK))
+    version = np.lib.format.read_magic(head)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
     }
+    if version not in readers:
+        raise ValueError(f"{entry.filename} has version {version} of the format")
+    shape, fortran_order, dtype = readers[version](head)
+    if dtype.kind not in "fiub":
+        raise ValueError(f"{entry.filename} holds {dtype}, not numbers")
+    if any(not isinstance(side, int) or side < 0 for side in shape):
+        raise ValueError(f"{entry.filename} has the shape {shape}")
+    return StoredArray(path, entry, shape, dtype, fortran_order, head.tell())
+
+
+def _unpacked(archive, entry, limit, packed_limit=-1):
+    """Return the content of an entry, `limit` bytes and one more at most.
+
+    Not by `ZipFile.read`, which unpacks all that there is before it goes by the length that the
+    directory gives.
+    """
+    if entry.flag_bits & 1:
+        raise ValueError(f"{entry.filename} is encrypted")
+    packed = copy.copy(entry)
+    packed.compress_type, packed.CRC = zipfile.ZIP_STORED, None
+    packed.file_size = entry.compress_size
+    with archive.open(packed) as file:
+        data = file.read(packed_limit)
+    if entry.compress_type == zipfile.ZIP_STORED:
+        return data[: limit + 1]
+    if entry.compress_type == zipfile.ZIP_DEFLATED:
+        return zlib.decompressobj(-15).decompress(data, limit + 1)
+    if entry.compress_type == zipfile.ZIP_BZIP2:
+        return bz2.BZ2Decompressor().decompress(data, limit + 1)
+    raise NotImplementedError(f"{entry.filename} is packed in an unknown way")
 
 
 def load_weights_npz(path, model, prefix="", skip_mismatch=False):
@@ -101,11 +188,14 @@ def load_weights_npz(path, model, prefix="", skip_mismatch=False):
         save_weights_npz("classifier.npz", classifier)
         load_weights_npz("classifier.npz", detector.get_layer("trunk"), prefix="trunk")
     """
-    return assign_weights(model, read_weights_npz(path), prefix, skip_mismatch, source=str(path))
+    return assign_weights(model, stored_weights_npz(path), prefix, skip_mismatch, source=str(path))
 
 
 def assign_weights(model, arrays, prefix="", skip_mismatch=False, source="the given arrays"):
-    """Do as `load_weights_npz` with a mapping of name to array; `source` is for messages."""
+    """Do as `load_weights_npz` with a mapping of name to array, or to `StoredArray`.
+
+    `source` is for messages.
+    """
     prefix = f"{prefix}/" if prefix else ""
     variables = {prefix + key: variable for key, variable in named_variables(model).items()}
     arrays = {key: value for key, value in arrays.items() if key.startswith(prefix)}
@@ -127,9 +217,19 @@ def assign_weights(model, arrays, prefix="", skip_mismatch=False, source="the gi
             f"The weights in {source} have other shapes than the model {model.name!r}: "
             f"{_listing(details)}. Check the number of outputs and the image size."
         )
-    for key, variable in variables.items():
-        if key not in skipped:
-            variable.assign(arrays[key])
+    wanted = {key: np.asarray(arrays[key]) for key in variables if key not in skipped}
+    ruined = [
+        key
+        for key, value in wanted.items()
+        if value.dtype.kind == "f" and not np.isfinite(value).all()
+    ]
+    if ruined:
+        raise ValueError(
+            f"The weights in {source} are not finite: {_listing(ruined)}. They were ruined in "
+            "training, or by damage to the file; take an earlier checkpoint."
+        )
+    for key, value in wanted.items():
+        variables[key].assign(value)
     return skipped
 
 

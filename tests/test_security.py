@@ -11,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 
+from gc_net import saving
 from gc_net.saving import load_localizer
 from gc_net.training.checkpoint import Checkpoints
 from gc_net.weights import read_weights_npz
@@ -172,3 +173,12 @@ def test_an_array_file_that_brings_objects_is_refused_and_runs_nothing(tmp_path,
     with np.load(path, allow_pickle=True) as file:  # the attack is a real one
         file["record"]
     assert os.path.exists(marker)
+
+
+def test_a_model_file_that_names_weights_has_them_neither_fetched_nor_read():
+    network = {"class_name": "Detector", "config": {"backbone": "vgg16"}}  # would be ImageNet's
+    other = {"class_name": "Other", "config": {"weights": "/etc/passwd"}}
+    config = {"class_name": "GCNet", "config": {"detector": network, "layers": [other]}}
+    saving._leave_weights_out(config)
+    assert network["config"] == {"backbone": "vgg16", "weights": None}
+    assert other["config"] == {"weights": None}

@@ -1,5 +1,9 @@
 """Weights in .npz files: names, precision, errors."""
 
+import io
+import resource
+import zipfile
+
 import keras
 import numpy as np
 import pytest
@@ -218,3 +222,60 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 def test_unknown_storage_types_are_refused(tmp_path):
     with pytest.raises(ValueError, match="int8"):
         weights.save_weights_npz(tmp_path / "w.npz", {}, dtype="int8")
+
+
+def packed(path, entries):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
+        for name, chunks in entries.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                for chunk in chunks:
+                    entry.write(chunk)
+
+
+def npy_header(shape, dtype="<f4"):
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        file, {"shape": shape, "fortran_order": False, "descr": dtype}
+    )
+    return file.getvalue()
+
+
+def test_nothing_is_unpacked_that_the_model_does_not_expect(tmp_path):
+    path, model = tmp_path / "w.npz", small_model("a")
+    zeros, count = bytes(2**20), 64
+    arrays = {
+        key: [npy_header(tuple(value.shape)), bytes(4 * value.size)]
+        for key, value in values(model).items()
+    }
+    bombs = {
+        "an array too many": {"bomb": [npy_header((count * 2**18,)), *[zeros] * count]},
+        "a shape too large": {"conv/kernel": [npy_header((count * 2**18,)), *[zeros] * count]},
+        "more than the shape": {"conv/kernel": [npy_header((3, 3, 3, 4)), *[zeros] * count]},
+        "a shape that is not there": {"conv/kernel": [npy_header((3, 3, 3, 4)), b"1234"]},
+    }
+    for name, bomb in bombs.items():
+        packed(path, arrays | bomb)
+        assert path.stat().st_size < 20_000
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(ValueError, match=r"w\.npz"):
+            weights.load_weights_npz(path, model)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert grown < 32 * 1024, name  # kB; unpacked it is 64 MB
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused_and_nothing_is_changed(tmp_path, value):
+    model = small_model("a")
+    before = values(model)
+    arrays = {key: array.copy() for key, array in before.items()}
+    arrays["outputs/bias"][1] = value
+    weights.save_weights_npz(tmp_path / "w.npz", arrays, dtype="float32")
+    with pytest.raises(ValueError, match=r"w\.npz are not finite: outputs/bias\."):
+        weights.load_weights_npz(tmp_path / "w.npz", model)
+    np.testing.assert_array_equal(values(model)["conv/kernel"], before["conv/kernel"])
+
+
+def test_arrays_in_the_order_of_fortran_are_read_as_they_are(tmp_path):
+    array = np.arange(6, dtype="float32").reshape(2, 3)
+    np.savez(tmp_path / "w.npz", a=np.asfortranarray(array))
+    np.testing.assert_array_equal(weights.read_weights_npz(tmp_path / "w.npz")["a"], array)

@@ -18,6 +18,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 import uuid
 import zlib
 
@@ -26,6 +27,7 @@ import numpy as np
 from gc_net.data.decode import DECODER_VERSION
 from gc_net.data.splits import DataError, ImageError
 from gc_net.data.transforms import SQUASH_VERSION
+from gc_net.locks import try_lock
 
 _FORMAT = 1
 _RECORD = np.dtype(
@@ -38,6 +40,7 @@ _RECORD = np.dtype(
         ("file_time", "<i8"),
     ]
 )
+_LOCK, _NEW, _OLD = ".lock", ".new-", ".old-"
 _log = logging.getLogger("gc_net")
 
 
@@ -78,11 +81,14 @@ class ImageCache:
 
     def get(self, index):
         """Return the squashed image [R, R, 3] and its original (height, width), or None."""
-        record = self._records[index]
-        size = (int(record["height"]), int(record["width"]))
-        if size[0] == 0:
+        record = _read(self._records_file, _RECORD, (), index * _RECORD.itemsize)
+        if record is None or record["height"] == 0:
             return None
-        image = self._images[index]
+        size = (int(record["height"]), int(record["width"]))
+        shape = (self.resize_size, self.resize_size, 3)
+        image = _read(self._images_read, np.uint8, shape, index * self._square_bytes)
+        if image is None:
+            return None
         if not self._verified[index]:
             if (record["file_size"], record["file_time"]) != self._stamp(index):
                 return None
@@ -109,7 +115,6 @@ class ImageCache:
             _write(images_file, image, index * self._square_bytes)
             _write(self._records_file, record, index * _RECORD.itemsize)
         except OSError as error:
-            # Not through the memory map: a full disk would end the process there.
             self._images_file = None
             self._warn(f"is no longer written: {error}; what it holds so far is still used")
         else:
@@ -122,7 +127,8 @@ class ImageCache:
 
     def filled(self):
         """Return how many images have been stored."""
-        return int(np.count_nonzero(self._records["height"]))
+        records = _read(self._records_file, _RECORD, (len(self.split),), 0)
+        return 0 if records is None else int(np.count_nonzero(records["height"]))
 
     def _stamp(self, index):
         """Size and time of the source file; zeros for an image that is drawn, not read."""
@@ -145,23 +151,30 @@ class ImageCache:
             "images.bin": len(self.split) * self._square_bytes,
             "records.bin": len(self.split) * _RECORD.itemsize,
         }
-        if os.path.lexists(self.path):
-            fault = _fault(self.path, key, sizes)
-            if fault:
-                _log.warning("The image cache %s is rebuilt: %s.", self.path, fault)
-                _discard(self.path)
-        if not os.path.lexists(self.path):
-            self._warn_of_little_space(sizes["images.bin"])
-            _create(self.path, key, sizes)
+        if _fault(self.path, key, sizes):
+            with _alone(os.path.dirname(self.path)):
+                self._make(key, sizes)
         images_path, records_path = (os.path.join(self.path, name) for name in sizes)
-        shape = (len(self.split), self.resize_size, self.resize_size, 3)
-        self._images = np.asarray(np.memmap(images_path, np.uint8, "r", shape=shape))
-        self._records = np.asarray(np.memmap(records_path, _RECORD, "r", shape=shape[:1]))
+        # Not by memory maps: on a disk that is full, or has gone, touching one ends the process.
+        self._images_read = open(images_path, "rb", buffering=0)  # noqa: SIM115
         try:
             self._images_file = open(images_path, "r+b", buffering=0)  # noqa: SIM115
             self._records_file = open(records_path, "r+b", buffering=0)  # noqa: SIM115
         except PermissionError:  # a cache shared for reading
             self._images_file = None
+            self._records_file = open(records_path, "rb", buffering=0)  # noqa: SIM115
+
+    def _make(self, key, sizes):
+        """Make the cache, or make it anew, unless another process has done so meanwhile."""
+        _clear_left_overs(os.path.dirname(self.path))
+        if os.path.lexists(self.path):
+            fault = _fault(self.path, key, sizes)
+            if fault is None:
+                return
+            _log.warning("The image cache %s is rebuilt: %s.", self.path, fault)
+            _discard(self.path)
+        self._warn_of_little_space(sizes["images.bin"])
+        _create(self.path, key, sizes)
 
     def _warn_of_little_space(self, needed):
         free = shutil.disk_usage(os.path.dirname(self.path)).free
@@ -214,6 +227,37 @@ def _write(file, array, offset):
         raise OSError(errno.ENOSPC, "the disk is full")
 
 
+def _read(file, dtype, shape, offset):
+    """Return an array of a file from `offset` on, or None where it cannot be read in full."""
+    array = np.empty(shape, dtype)
+    try:
+        data = os.pread(file.fileno(), array.nbytes, offset)
+    except OSError:
+        return None
+    return np.frombuffer(data, dtype).reshape(shape) if len(data) == array.nbytes else None
+
+
+@contextlib.contextmanager
+def _alone(folder):
+    """Wait until no other process makes a cache in `folder`; the lock goes with its process."""
+    try:
+        file = open(os.path.join(folder, _LOCK), "ab")  # noqa: SIM115
+    except PermissionError:  # a folder shared for reading
+        yield
+        return
+    with file:
+        while not try_lock(file):
+            time.sleep(0.05)
+        yield
+
+
+def _clear_left_overs(folder):
+    """Delete what killed processes left half made or half deleted; the lock must be held."""
+    for name in os.listdir(folder):
+        if name.startswith((_NEW, _OLD)):
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+
+
 def _fault(path, key, sizes):
     """Return what is wrong with an existing cache, or None."""
     try:
@@ -233,7 +277,7 @@ def _fault(path, key, sizes):
 def _create(path, key, sizes):
     """Make an empty cache under a temporary name, then move it into place all at once."""
     # Not by mkdtemp, whose folders are for their owner alone: a cache may be shared.
-    temporary = os.path.join(os.path.dirname(path), f".new-{uuid.uuid4().hex}")
+    temporary = os.path.join(os.path.dirname(path), f"{_NEW}{uuid.uuid4().hex}")
     os.mkdir(temporary)
     try:
         for name, size in sizes.items():
@@ -249,7 +293,7 @@ def _create(path, key, sizes):
 
 
 def _discard(path):
-    """Move a cache aside before it is deleted; whoever has it open keeps what it mapped."""
-    doomed = tempfile.mkdtemp(prefix=".old-", dir=os.path.dirname(path))
+    """Move a cache aside before it is deleted; whoever has it open goes on with it."""
+    doomed = tempfile.mkdtemp(prefix=_OLD, dir=os.path.dirname(path))
     os.rename(path, os.path.join(doomed, "cache"))
     shutil.rmtree(doomed, ignore_errors=True)

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 
+from gc_net.data.names import printable
 from gc_net.data.pillow_formats import HEIC_EXTENSIONS, INSTALL_HEIC
 from gc_net.data.splits import DataError
 from gc_net.datasets.image_files import some
@@ -70,9 +71,11 @@ class Listing:
         """
         messages = list(more)
         if self.repeated:
-            messages.append(f"links to folders that are listed already: {some(self.repeated)}")
+            messages.append(
+                f"links to folders that are listed already: {some(map(printable, self.repeated))}"
+            )
         if self.undecodable:
-            messages.append(f"names that are not UTF-8: {some(self.undecodable)}")
+            messages.append(f"names that are not UTF-8: {some(map(printable, self.undecodable))}")
         unread = {s: count for s, count in self.others.items() if s in _UNREAD_PICTURES}
         if unread:
             found = some(f"{count:,} {suffix}" for suffix, count in sorted(unread.items()))
@@ -143,7 +146,7 @@ def _scan(root, folder, extensions):
                 if name.startswith(".") or name.lower() in IGNORED_NAMES:
                     continue
                 suffix = name[name.rfind(".") :].lower() if "." in name else ""
-                is_folder = entry.is_dir()
+                is_folder = _is_folder(entry)
                 if not is_folder and not (suffix in extensions and _is_file(entry)):
                     others[_escaped(suffix)] += 1
                     continue
@@ -167,9 +170,20 @@ def _escaped(text):
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def _is_folder(entry):
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
+
+
 def _is_file(entry):
-    # A dangling link counts, to be found unreadable later; a pipe, which would block, does not.
-    return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))
+    # A link that dangles or leads to itself counts, to be found unreadable later, and so named; a
+    # pipe, which would block, does not.
+    try:
+        return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))
+    except OSError:
+        return entry.is_symlink()
 
 
 def _join(root, scans, repeated):

@@ -9,6 +9,7 @@ import threading
 import cv2
 import numpy as np
 
+from gc_net.data.names import printable
 from gc_net.data.splits import DataError, ImageError
 from gc_net.data.transforms import squash, take
 
@@ -37,7 +38,7 @@ class Unreadable:
             new = file not in self._reasons
             self._reasons[file] = reason
         if new and self.announce:
-            _log.warning("Skipped %s, which cannot be read: %s.", file, reason)
+            _log.warning("Skipped %s, which cannot be read: %s.", printable(file), reason)
 
     def __len__(self):
         return len(self._reasons)
@@ -54,7 +55,7 @@ class Unreadable:
         found = list(self)
         plural = "image" if len(found) == 1 else "images"
         lines = [f"{len(found)} unreadable {plural} skipped:"]
-        lines += [f"  {file}: {reason}" for file, reason in found[:limit]]
+        lines += [f"  {printable(file)}: {reason}" for file, reason in found[:limit]]
         if len(found) > limit:
             lines.append(f"  and {len(found) - limit} more")
         return "\n".join(lines)

@@ -82,12 +82,30 @@ class PredictionLog:
             file = fields.pop("file")
             fields.pop("bytes", None)  # not in logs from before it was recorded
             if last[file] == number:
-                yield file, Prediction.from_json(fields)
+                try:
+                    yield file, Prediction.from_json(fields)
+                except (KeyError, TypeError, ValueError, AttributeError) as error:
+                    raise self._damaged(number, error) from error
 
     def _records(self):
-        with open(self.path, encoding="utf-8") as file:
+        with open(self.path, "rb") as file:
             next(file)
-            yield from map(json.loads, file)
+            for number, line in enumerate(file):
+                try:
+                    fields = json.loads(line)
+                    if not isinstance(fields["file"], str):
+                        raise TypeError("its file is no text")
+                except (KeyError, TypeError, ValueError, RecursionError) as error:
+                    raise self._damaged(number, error) from error
+                yield fields
+
+    def _damaged(self, number, error):
+        # The first line is the header, and people count from 1.
+        return ValueError(
+            f"{self.path}, line {number + 2}: damaged ({error!r:.200}). Delete that line and run "
+            "the same command again, which predicts its image anew; or choose another output "
+            "folder."
+        )
 
     def _write(self, lines):
         self._file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))

@@ -7,6 +7,7 @@ import os
 from gc_net import progress
 from gc_net.atomic_files import replaced_file
 from gc_net.data.loading import Unreadable
+from gc_net.data.names import printable
 from gc_net.prediction import formats
 from gc_net.prediction.find_images import find_images
 from gc_net.prediction.log import PredictionLog
@@ -45,7 +46,7 @@ class Summary:
             lines.append(f"{self.num_review:,} below the least confidence are in {REVIEW_FILE}.")
         if self.unreadable:
             lines.append(f"{len(self.unreadable):,} cannot be read ({UNREADABLE_FILE}):")
-            lines += [f"  {file}: {reason}" for file, reason in self.unreadable[:limit]]
+            lines += [f"  {printable(file)}: {reason}" for file, reason in self.unreadable[:limit]]
             if len(self.unreadable) > limit:
                 lines.append(f"  and {len(self.unreadable) - limit:,} more")
         return "\n".join(lines)
@@ -200,7 +201,9 @@ def _write_unreadable(folder, unreadable):
     path = os.path.join(folder, UNREADABLE_FILE)
     if len(unreadable):
         with replaced_file(path) as file:
-            file.writelines(f"{name}\t{reason}\n" for name, reason in unreadable)
+            file.writelines(
+                f"{printable(name)}\t{printable(reason)}\n" for name, reason in unreadable
+            )
     elif os.path.exists(path):
         os.unlink(path)
 

@@ -1,6 +1,7 @@
 """Predictions drawn on their images, to look at."""
 
 import concurrent.futures
+import hashlib
 import itertools
 import os
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from gc_net.prediction.prediction import Prediction
 _LONGER_SIDE = 640
 _THREADS = 2
 _AT_ONCE = 16
+_LONGEST_NAME = 255  # bytes, on most file systems
 
 
 def write_previews(
@@ -63,7 +65,17 @@ def _write(target, root, file, prediction):
         image = read_image(os.path.join(root, file), target=_LONGER_SIDE)
     except ImageError:
         return  # predicted by an earlier run, and gone since
-    path = os.path.join(target, f"{file}.jpg")
+    path = os.path.join(target, _preview_name(file))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as output:
         output.write(encode(".jpg", draw(image, prediction)))
+
+
+def _preview_name(file):
+    """Return the name of a file's preview: as long as a name may be, however long the file's is."""
+    folder, name = os.path.split(file)
+    if len(os.fsencode(name)) + len(".jpg") > _LONGEST_NAME:
+        digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:12]
+        start = os.fsencode(name)[: _LONGEST_NAME - len(f"-{digest}.jpg")]
+        name = f"{start.decode('utf-8', 'ignore')}-{digest}"
+    return os.path.join(folder, f"{name}.jpg")

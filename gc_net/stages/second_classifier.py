@@ -72,6 +72,7 @@ class SecondClassifierStage(Stage):
         return Batches(make, run.steps_per_epoch(len(images)), len(images))
 
     def build(self, run, num_steps):
+        from gc_net.losses.classes import ClassLoss
         from gc_net.training.masked_classifier import (
             MaskedClassifier,
             augmentation,
@@ -83,7 +84,7 @@ class SecondClassifierStage(Stage):
         run.freeze(classifier)
         layer = augmentation(settings.augmentation, run.config.seed)
         model = MaskedClassifier(classifier, augmentation=layer)
-        model.compile(fast_optimizer(settings, num_steps), settings.smoothing)
+        model.compile(fast_optimizer(settings, num_steps), ClassLoss(settings.smoothing))
         return model
 
     def finish(self, run, model):

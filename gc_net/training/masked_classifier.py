@@ -32,14 +32,11 @@ class MaskedClassifier(keras.Model):
         self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         self.built = True
 
-    def compile(self, optimizer: keras.optimizers.Optimizer, smoothing: float = 0.0) -> None:
-        """Configure training.
-
-        Args:
-            smoothing: Part of each label that is spread evenly over all classes.
-        """
+    def compile(self, optimizer, loss=None, jit_compile: bool = False, **kwargs) -> None:
+        """Configure training as Keras does; the loss is a `ClassLoss` if it is None."""
         # XLA's convolutions are slower than oneDNN's on a CPU.
-        super().compile(optimizer=optimizer, loss=ClassLoss(smoothing), jit_compile=False)
+        loss = ClassLoss() if loss is None else loss
+        super().compile(optimizer=optimizer, loss=loss, jit_compile=jit_compile, **kwargs)
 
     def normalized(self, images, training=False):
         """Return the images as the trunk is to see them."""

@@ -1,5 +1,6 @@
 """The decoded-image cache: filled once, never torn, never stale, and no obstacle when it fails."""
 
+import concurrent.futures
 import errno
 import logging
 import os
@@ -129,7 +130,8 @@ def test_a_damaged_or_foreign_cache_is_rebuilt_with_a_warning(
     assert sorted(reads) == list(range(len(files)))
     assert "is rebuilt" in caplog.text
     assert message in caplog.text
-    assert len(os.listdir(tmp_path / "cache")) == 1  # nothing temporary is left
+    left = [name for name in os.listdir(tmp_path / "cache") if name != ".lock"]
+    assert len(left) == 1  # nothing temporary
 
 
 def test_other_images_sizes_and_decoders_have_caches_of_their_own(files, tmp_path, monkeypatch):
@@ -254,3 +256,34 @@ def test_a_killed_process_leaves_no_torn_image(tmp_path, caplog):
                 assert (found[0] == index).all()
                 assert found[1] == (40, 60)
     assert stored > 0
+
+
+def test_left_overs_of_killed_processes_are_cleared_by_the_next_that_makes_a_cache(files, tmp_path):
+    for name in (".new-1", ".old-2"):
+        (tmp_path / "caches" / name).mkdir(parents=True)
+        (tmp_path / "caches" / name / "images.bin").write_bytes(b"x")
+    cache = ImageCache(tmp_path / "caches", files, 16)
+    left = {path.name for path in (tmp_path / "caches").iterdir()}
+    assert left == {".lock", os.path.basename(cache.path)}
+
+
+def test_many_that_find_one_damaged_cache_rebuild_it_once(files, tmp_path, caplog):
+    with open(os.path.join(ImageCache(tmp_path, files, 16).path, "meta.json"), "w") as file:
+        file.write("{")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        caches = list(pool.map(lambda _: ImageCache(tmp_path, files, 16), range(8)))
+    assert caplog.text.count("is rebuilt") == 1
+    image = np.full((16, 16, 3), 7, np.uint8)
+    caches[0].put(1, image, (3, 4))
+    for cache in caches:  # all have the same one
+        np.testing.assert_array_equal(cache.get(1)[0], image)
+
+
+def test_a_cache_that_is_cut_off_while_it_is_open_is_read_no_further(files, tmp_path):
+    cache = ImageCache(tmp_path, files, 16)
+    cache.put(1, np.zeros((16, 16, 3), np.uint8), (3, 4))
+    assert cache.get(1) is not None and cache.filled() == 1
+    os.truncate(os.path.join(cache.path, "images.bin"), 10)  # through a memory map: a Bus error
+    assert cache.get(1) is None
+    os.truncate(os.path.join(cache.path, "records.bin"), 0)
+    assert cache.get(1) is None and cache.filled() == 0

@@ -8,8 +8,7 @@ from gc_net.evaluation.evaluate import run_evaluation
 from gc_net.experiments import compare
 from gc_net.methods import METHODS
 from gc_net.methods.base import HeatMapMethod
-from gc_net.saving import save_model
-from tests.evaluation.models import CLASS_NAMES, Blocks, tiny_model
+from tests.evaluation.models import CLASS_NAMES, Blocks, localizer_of, tiny_model
 
 
 class Brightness(HeatMapMethod):
@@ -24,7 +23,7 @@ class Brightness(HeatMapMethod):
 
 
 def test_it_is_in_the_metrics_the_table_the_report_and_comparisons(tmp_path, capsys):
-    save_model(tmp_path / "model", tiny_model(), CLASS_NAMES, {"resize_size": 40})
+    localizer_of(tiny_model(), CLASS_NAMES, resize_size=40).save(tmp_path / "model")
     with METHODS.register("brightness", Brightness):
         run_evaluation(
             tmp_path / "model", Blocks(), tmp_path / "evaluation", methods=["brightness"]

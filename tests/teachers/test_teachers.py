@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from gc_net import shapes, teachers
 from gc_net.metrics import mask_iou
-from gc_net.stages import runner
+from gc_net.stages import runner, warmup
 from gc_net.stages.run_folder import RunError
 from gc_net.stages.warmup import WarmupConfig
 from gc_net.teachers import TEACHERS
@@ -290,8 +290,11 @@ class TestSegmenter:
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(TEACHERS._entries, "bright", Bright)
             patch.setattr(Bright, "trunk", lambda self, lesson, size: lesson.backbone.trunk(size))
-            with runner.Chain(config, small_options(tmp_path_factory.mktemp("run"))) as chain:
-                yield chain._lesson(chain.classifier())
+            options = small_options(tmp_path_factory.mktemp("run"))
+            with runner.Runner(config, options) as run:
+                run.train(["classifier"])
+                stage_run = runner.StageRun(run, run.units["detector"])
+                yield warmup._lesson(stage_run, stage_run.load("classifier"))
 
     def test_learns_what_its_source_shows(self, lesson):
         found = Segmenter(source="bright", epochs=80)
@@ -357,8 +360,11 @@ class TestMasks:
 
     def test_they_are_kept_with_the_targets(self, middle, tmp_path):
         config = small_config(classifier={"epochs": 1})
-        with runner.Chain(config, small_options(tmp_path)) as chain:
-            lesson = dataclasses.replace(chain._lesson(chain.classifier()), with_masks=True)
+        with runner.Runner(config, small_options(tmp_path)) as run:
+            run.train(["classifier"])
+            stage_run = runner.StageRun(run, run.units["detector"])
+            lesson = warmup._lesson(stage_run, stage_run.load("classifier"))
+            lesson = dataclasses.replace(lesson, with_masks=True)
             path, teacher = str(tmp_path / "targets.npz"), teachers.get("middle")
             found = find_targets(teacher, lesson, path)
             again = find_targets(teacher, lesson, path)

@@ -2,11 +2,13 @@
 
 Corners are edges in pixels counted from 0: the box of a whole image is 0, 0, width, height.
 Columns may stand in any order and others among them; `filename` and `class`, as some tools call
-them, are understood too.
+them, are understood too. A `'` before a path or label that starts with =, +, - or @, which keeps
+spreadsheets from computing it, is no part of it.
 """
 
 import csv
 
+from gc_net.data.cells import restored
 from gc_net.data.splits import DataError
 from gc_net.datasets.annotations.annotation import Record, make_box
 
@@ -43,6 +45,6 @@ def _read_rows(path, reader):
             raise DataError(f"{place}: expected {len(header)} fields, found {len(row)}.")
         fields = {name: value.strip() for name, value in zip(header, row, strict=True)}
         box_xyxy = make_box(place, *(fields[name] for name in _REQUIRED[1:]))
-        label = fields.get("label") or None
-        records.append(Record(place, (fields["path"],), box_xyxy, label))
+        label = restored(fields.get("label") or "") or None
+        records.append(Record(place, (restored(fields["path"]),), box_xyxy, label))
     return records

@@ -1,6 +1,8 @@
 """CSV: one row an image, box and rotated rectangle in pixels.
 
-The first columns are those that the `folder` dataset reads boxes from.
+The first columns are those that the `folder` dataset reads boxes from. A name or class that starts
+with =, +, - or @, which a spreadsheet would compute, gets a `'` before it; the dataset's reader
+takes it away again.
 """
 
 import csv
@@ -8,6 +10,7 @@ import math
 import os
 
 from gc_net.atomic_files import replaced_file
+from gc_net.data.cells import neutralized
 from gc_net.prediction.formats.base import Format, check_plain_names, pixels
 
 COLUMNS = (
@@ -45,9 +48,9 @@ def _row(name, prediction):
     box = prediction.oriented_box()
     confidence = prediction.confidence
     return [
-        name,
+        neutralized(name),
         *map(pixels, prediction.visible_box_xyxy()),
-        prediction.class_name,
+        neutralized(prediction.class_name),
         round(prediction.class_probability, 6),
         "" if confidence is None else round(confidence, 6),
         width,
