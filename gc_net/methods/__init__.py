@@ -59,6 +59,9 @@ METHODS = Registry(
     },
 )
 
+# What is not one of the others: a classifier trained as usual, and a detector by it.
+GC_NET = "gc_net"
+
 # Without `ddt_imagenet` and `silhouettes`, whose weights may have to be downloaded.
 DEFAULT = ("constant", "cam", "grad_cam", "saliency", "ddt")
 

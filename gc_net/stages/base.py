@@ -84,6 +84,7 @@ class Stage:
             as `"detector.shape"`. A stage can see no others but those of the stages it needs.
         seed_name: What its random numbers are drawn for; its name if empty.
         provides: Arguments of the `Localizer` that its `parts` are.
+        of_all_methods: Whether `--method`s other than GC-Net have this stage, too.
     """
 
     name: str = ""
@@ -94,6 +95,7 @@ class Stage:
     reads: tuple[str, ...] = ("data", "network")
     seed_name: str = ""
     provides: tuple[str, ...] = ()
+    of_all_methods: bool = False
 
     @classmethod
     def units(cls, config: Settings) -> list["Stage"]:

@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from gc_net import methods
+from gc_net.methods import GC_NET, METHODS
 from gc_net.settings import Settings, setting
 from gc_net.shapes import SHAPES
 from gc_net.stages.base import Batches, Stage, StageConfig
@@ -25,6 +27,8 @@ class ClassifierConfig(StageConfig):
         mask_inverted: Part of the masks that show what lies outside instead.
         num_folds: With 2 or more, the images are split into so many parts, each of which is
             supervised by a classifier that was fitted on the others; 0 for one classifier on all.
+        method: What the run is for: gc_net, or another of gc_net/methods, whose classifier is then
+            trained as that method does, and no detector.
     """
 
     epochs: int = setting(8, low=1)
@@ -37,9 +41,15 @@ class ClassifierConfig(StageConfig):
     mask_max_extent: float = setting(1.1, low=0.0, high=2.0)
     mask_inverted: float = setting(0.0, low=0.0, high=1.0)
     num_folds: int = setting(0, low=0)
+    method: str = setting(GC_NET, known=METHODS, flag="method")
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.method != GC_NET and self.method not in METHODS:
+            raise ValueError(
+                f"`method` must be {GC_NET}, or one of {', '.join(METHODS)}. "
+                f"Received: method={self.method!r}"
+            )
         if self.num_folds == 1:
             raise ValueError("`num_folds` must be 0, or at least 2. Received: num_folds=1")
         if self.mask_min_extent > self.mask_max_extent:
@@ -56,6 +66,7 @@ class ClassifierStage(Stage):
     title = "Classifier"
     settings = ClassifierConfig
     provides = ("classifier",)
+    of_all_methods = True
 
     def check(self, run):
         run.check_network()
@@ -79,7 +90,10 @@ class ClassifierStage(Stage):
             settings.mask_inverted,
             seed=run.config.seed,
         )
-        model = MaskedClassifier(classifier, masks)
+        if settings.method == GC_NET:
+            model = MaskedClassifier(classifier, masks)
+        else:
+            model = methods.get(settings.method).trained(classifier, masks, run.config.seed)
         if num_steps:
             model.compile(optimizer(settings, num_steps))
         return model
@@ -99,7 +113,9 @@ def build_classifier(config: Settings, num_classes: int):
     """
     from gc_net.stages.run_folder import RunError
 
-    classifier = untrained(config, num_classes, config.data.image_size)
+    name = config.classifier.method
+    head = "native" if name == GC_NET else methods.get(name).head
+    classifier = untrained(config, num_classes, config.data.image_size, head)
     if config.classifier.recipe == "none" and num_classes != 1000:
         raise RunError(
             "The classifier's recipe `none` takes the 1000-class ImageNet weights as they are, but "
@@ -115,7 +131,13 @@ def build_classifier(config: Settings, num_classes: int):
     return classifier
 
 
-def untrained(config: Settings, num_classes: int, image_size: int, name: str = "classifier"):
+def untrained(
+    config: Settings,
+    num_classes: int,
+    image_size: int,
+    head: str = "native",
+    name: str = "classifier",
+):
     """Return a `Classifier` of the network and the weights that a `TrainConfig` names."""
     from gc_net.classifier import Classifier
 
@@ -123,6 +145,7 @@ def untrained(config: Settings, num_classes: int, image_size: int, name: str = "
         config.network.backbone,
         num_classes=num_classes,
         image_size=image_size,
+        head=head,
         weights=None if config.network.weights == "none" else config.network.weights,
         name=name,
     )

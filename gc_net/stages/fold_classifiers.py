@@ -15,6 +15,7 @@ class FoldClassifiersStage(ClassifierStage):
 
     settings = None
     section = "classifier"
+    of_all_methods = False
     # They judge in training alone; what they trained is used with the classifier of all images.
     provides = ()
 

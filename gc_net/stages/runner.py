@@ -27,6 +27,7 @@ import numpy as np
 from gc_net.classifier import Classifier
 from gc_net.data.splits import Dataset
 from gc_net.localizer import Localizer
+from gc_net.methods import GC_NET
 from gc_net.record import Record
 from gc_net.saving import MODEL_FILE, load_model, save_model
 from gc_net.settings import Settings
@@ -90,7 +91,10 @@ class Runner:
         self.work_dir = _full_path(options.work_dir)
         self.model_dir = os.path.join(self.work_dir, "model")
         self.reused = [_full_path(path) for path in options.reuse.split(",") if path]
-        units = [unit for name in STAGES for unit in STAGES.get(name).units(self.config)]
+        kinds = [STAGES.get(name) for name in STAGES]
+        if self.config.classifier.method != GC_NET:
+            kinds = [kind for kind in kinds if kind.of_all_methods]
+        units = [unit for kind in kinds for unit in kind.units(self.config)]
         self.units = {unit.name: unit for unit in units}
         self._folders = {}
         self._given_dataset = dataset

@@ -80,7 +80,9 @@ class SecondClassifierStage(Stage):
         )
 
         settings = run.settings
-        classifier = untrained(run.config, len(run.class_names), settings.image_size, self.name)
+        classifier = untrained(
+            run.config, len(run.class_names), settings.image_size, name=self.name
+        )
         run.freeze(classifier)
         layer = augmentation(settings.augmentation, run.config.seed)
         model = MaskedClassifier(classifier, augmentation=layer)
