@@ -43,7 +43,8 @@ class DetectorConfig(DetectorStageConfig):
             area=2.5,object=1,background=1; those that are not named are the preset's.
         epochs: Passes over the training images; 0 to keep the detector as the warm-up leaves it.
         learning_rate: Base rate of Adam.
-        schedule: preset for the preset's schedule, or cosine for a fall to zero.
+        schedule: preset for the preset's schedule, cosine for a fall to zero, or warm_cosine for
+            the same after a rise over the first twentieth of the steps, which high rates need.
         head_multiplier: Factor on the rate of the head's layers; None for the preset's.
         epsilon_multiplier: Factor on the rate of the model generator's ε; None for the preset's.
         blend: How much of the warmed-up detector stays in the trained one: 0.5 takes the mean of
@@ -63,7 +64,7 @@ class DetectorConfig(DetectorStageConfig):
     preset: str = setting("paper", ("paper", "reference", "scaled"))
     loss_weights: str = setting("", flag="loss_weights")
     learning_rate: float = setting(1e-4, low=0.0)
-    schedule: str = setting("preset", ("preset", "cosine"))
+    schedule: str = setting("preset", ("preset", "cosine", "warm_cosine"))
     head_multiplier: float | None = setting(None, low=0.0)
     epsilon_multiplier: float | None = setting(None, low=0.0)
     blend: float = setting(0.0, low=0.0, high=1.0)
@@ -320,7 +321,10 @@ def schedule(settings: DetectorConfig, num_steps: int):
     import keras
 
     from gc_net import presets
+    from gc_net.optimizers import warm_cosine
 
+    if settings.schedule == "warm_cosine":
+        return warm_cosine(settings.learning_rate, num_steps)
     if settings.schedule == "cosine":
         return keras.optimizers.schedules.CosineDecay(settings.learning_rate, num_steps)
     epochs = max(settings.epochs, 1)
