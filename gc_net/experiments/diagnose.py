@@ -4,8 +4,8 @@
 mirrored, so the shapes that a detector places in ten windows of one image should be the same. A
 detector that does not look, and places the same shape everywhere, cannot agree with itself: its
 shape moves along with the window. So settings can be compared without a single box. But larger
-shapes overlap more easily: compare shapes of about the same size, and see docs/results.md for
-where agreement did not find the best α.
+shapes overlap more easily: compare shapes of about the same size. docs/log/version_0.1.md has
+a case in which agreement did not find the best α.
 
 *Landscape* needs a few boxes, of any images, and is for understanding, not for choosing: the losses
 at masks that are known to be right, too small, too large or everywhere. Where the whole image has a

@@ -1,7 +1,7 @@
 """Several teachers at once: their mistakes are not the same, so together they are better.
 
 Descriptors see objects too large and silhouettes see them too small. On birds, the mean of both has
-ten points more of CorLoc than either, before anything is trained (docs/results.md).
+ten points more of CorLoc than either, before anything is trained (docs/log/trials.md).
 """
 
 import dataclasses
