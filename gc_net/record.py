@@ -30,6 +30,8 @@ class Record:
                 raise ValueError(
                     f"`{field.name}` of a model's record must be a {words}. Received: {value!r}"
                 )
+        # As a tuple whether given as one or read from JSON.
+        object.__setattr__(self, "stages", tuple(self.stages))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Record":

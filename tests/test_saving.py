@@ -168,7 +168,9 @@ def test_each_kind_of_folder_is_told_from_the_other(tmp_path):
 
 
 def test_a_record_says_what_it_does_not_know():
-    with pytest.raises(ValueError, match=r"settings, loss_weights, environment. Received: seed"):
+    with pytest.raises(
+        ValueError, match=r"settings, loss_weights, environment, stages. Received: seed"
+    ):
         Record.from_dict({"seed": 1})
     with pytest.raises(ValueError, match="`settings` of a model's record must be a dict"):
         Record(settings=3)

@@ -50,9 +50,10 @@ def batch_function(localizer: Localizer, methods: list[Method], ten_crop: bool):
 
 def _ten_crops(images, image_size):
     crops = []
-    for top, left, flip in transforms.ten_windows(images.shape[1], image_size):
+    for window in transforms.ten_windows(images.shape[1], image_size):
+        top, left = window.top, window.left
         crop = images[:, top : top + image_size, left : left + image_size]
-        crops.append(crop[:, :, ::-1] if flip else crop)
+        crops.append(crop[:, :, ::-1] if window.flip else crop)
     return tf.concat(crops, axis=0)
 
 

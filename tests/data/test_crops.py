@@ -104,7 +104,7 @@ def test_boxes_of_a_window_are_where_they_were_in_the_image():
 @pytest.mark.parametrize("look", [-0.1, float("nan"), float("inf")])
 def test_a_look_that_is_no_multiple_is_refused(look):
     with pytest.raises(ValueError, match="`look` must be 0, for no second look"):
-        crops.check_look(look)
+        crops.check_second_look(look)
 
 
 class Drawn:
@@ -144,7 +144,7 @@ BOXES = np.array(
 @pytest.mark.parametrize("before", [True, False])
 def test_close_ups_are_cut_out_of_the_originals(before):
     drawn = Drawn()
-    close_ups = crops.CloseUps(drawn.split(), 16, looks=(0.85, 1.3))
+    close_ups = crops.CloseUps(drawn.split(), 16, multiples=(0.85, 1.3))
     indices = [4, 0, 2]
     if before:
         for _ in evaluation_batches(
@@ -168,7 +168,7 @@ def test_close_ups_are_cut_out_of_the_originals(before):
 def test_originals_beyond_what_may_be_kept_are_decoded_again(monkeypatch):
     drawn = Drawn()
     monkeypatch.setattr(crops, "KEPT_BYTES", drawn.image(0).nbytes)
-    close_ups = crops.CloseUps(drawn.split(), 16, looks=(1.0,))
+    close_ups = crops.CloseUps(drawn.split(), 16, multiples=(1.0,))
     for index in (0, 1):
         close_ups.split.read.reduced(index, 16)
     images, _ = close_ups.load([0, 1], BOXES[:2])
@@ -179,7 +179,7 @@ def test_originals_beyond_what_may_be_kept_are_decoded_again(monkeypatch):
 def test_an_original_that_cannot_be_read_again_is_left_out_and_named():
     drawn = Drawn(bad=(0,))
     unreadable = Unreadable()
-    close_ups = crops.CloseUps(drawn.split(), 16, looks=(0.85, 1.3), unreadable=unreadable)
+    close_ups = crops.CloseUps(drawn.split(), 16, multiples=(0.85, 1.3), unreadable=unreadable)
     images, readable = close_ups.load([4, 0, 2], BOXES)
     assert readable.tolist() == [True, False, True]
     for row, (index, box) in enumerate(((4, BOXES[0]), (2, BOXES[2]))):
@@ -203,7 +203,7 @@ def test_a_large_photo_is_decoded_as_large_as_its_region_needs(tmp_path, monkeyp
         "decode_with_size",
         lambda data, target: targets.append(target) or whole(data, target),
     )
-    close_ups = crops.CloseUps(split, 16, looks=(1.0,))
+    close_ups = crops.CloseUps(split, 16, multiples=(1.0,))
     reduced, size = close_ups.split.read.reduced(0, 16)
     assert reduced.shape[0] < size[0] == 900  # too little for a close-up, so it is not kept
     box = np.array([[0.4, 0.4, 0.5, 0.5]], np.float32)

@@ -246,8 +246,8 @@ def test_a_second_classifier_without_a_look_is_refused():
 def test_a_second_classifier_must_know_the_same_classes(finished):
     _, model = finished
     other = Classifier("tiny", num_classes=5, image_size=48, weights=None, name="second_classifier")
-    with pytest.raises(ValueError, match=r"classes of the classifier. Received: 5 and 3"):
-        model.naming(model.classifier, LOOK, other)
+    with pytest.raises(ValueError, match=r"classes of the first. Received: 5 and 3"):
+        model.replace(second_classifier=other)
 
 
 def test_a_smoothed_label_is_shared_with_all_classes():
