@@ -119,10 +119,12 @@ class TestRunsOfOneRow:
         runs = []
         for name, changes in SWEEPS[sweep].items():
             own = {key.removeprefix("detector_"): value for key, value in changes.items()}
-            if "loss_weights" in own:  # as evaluation writes them: those of all terms
-                given = read_pairs(own["loss_weights"], "loss_weights")
-                own["loss_weights"] = {"area": 1.0, "object": 1.0, "background": 1.0, **given}
-            runs += [run(name, corloc=value, **own) for value in (70.0, 72.0)]
+            given = read_pairs(own.pop("loss_weights", ""), "loss_weights")
+            of_variant = [run(name, corloc=value, **own) for value in (70.0, 72.0)]
+            for each in of_variant:  # as evaluation writes them: those of all terms
+                weights = {"area": 1.0, "object": 1.0, "background": 1.0, **given}
+                each.settings["loss_weights"] = weights
+            runs += of_variant
         text = compare.table(runs, sweep)
         assert text.count("± 1.41") == len(SWEEPS[sweep])
 
