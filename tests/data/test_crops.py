@@ -103,7 +103,7 @@ def test_boxes_of_a_window_are_where_they_were_in_the_image():
 
 @pytest.mark.parametrize("look", [-0.1, float("nan"), float("inf")])
 def test_a_look_that_is_no_multiple_is_refused(look):
-    with pytest.raises(ValueError, match="`look` must be 0, for no second look"):
+    with pytest.raises(ValueError, match="`second_look` must be 0, for no second look"):
         crops.check_second_look(look)
 
 
