@@ -20,6 +20,7 @@ SERIALIZABLE = Registry(
         "Classifier": "gc_net.classifier:Classifier",
         "Detector": "gc_net.detector:Detector",
         "DiceLoss": "gc_net.losses.masks:DiceLoss",
+        "EdgeLoss": "gc_net.losses.edges:EdgeLoss",
         "GCNet": "gc_net.model:GCNet",
         "ImplicitNetwork": "gc_net.generators.networks:ImplicitNetwork",
         "LearnedGenerator": "gc_net.generators.learned:LearnedGenerator",

@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from gc_net.losses import LOSS_TERMS
+from gc_net.losses.edges import EdgeLoss, generalized_iou
 from gc_net.losses.masks import DiceLoss, MaskLoss
 from gc_net.losses.terms import AreaLoss, BackgroundLoss, ObjectLoss
 
@@ -66,3 +67,30 @@ def test_mask_loss_sees_a_missed_tiny_shape_beside_a_large_one():
     missed[1] = 0
     dice = float(DiceLoss()(masks, missed))
     assert float(MaskLoss()(masks, missed)) > 10 * dice
+
+
+class TestEdgeLoss:
+    def test_it_is_the_sum_of_its_parts_by_hand(self):
+        shown = {"edges": np.float32([[0.2, 0.2, 0.6, 0.4]]), "mask": np.full((1, 2, 2), 0.25)}
+        found = {"edges": np.float32([[0.3, 0.2, 0.6, 0.4]]), "mask": np.zeros((1, 2, 2))}
+        # One of four edges is off by a quarter of the width. The box found lies in the one shown.
+        expected = 2 * 0.25 / 4 + (1 - 0.75) + 2 * np.log(2)
+        assert float(EdgeLoss()(shown, found)) == pytest.approx(expected, rel=1e-4)
+        weighed = float(EdgeLoss()(shown, found, np.float32([0.5])))
+        assert weighed == pytest.approx(expected / 2, rel=1e-4)
+
+    def test_boxes_apart_are_the_worse_the_farther(self):
+        near, far, same = np.float32([[0.2, 0, 0.3, 1], [0.8, 0, 0.9, 1], [0, 0, 0.1, 1]])
+        shown = np.float32([[0, 0, 0.1, 1]] * 3)
+        found = np.asarray(generalized_iou(np.stack([near, far, same]), shown))
+        np.testing.assert_allclose(found, [-1 / 3, -7 / 9, 1], atol=1e-4)
+
+    def test_gradients_are_finite_where_ends_have_changed_places(self):
+        edges = tf.Variable(np.float32([[0.7, 0.7, 0.3, 0.3], [0.5, 0.5, 0.5, 0.5]]))
+        shown = {"edges": np.float32([[0.2, 0.2, 0.6, 0.4]] * 2), "mask": np.zeros((2, 2, 2))}
+        with tf.GradientTape() as tape:
+            loss = EdgeLoss()(shown, {"edges": edges, "mask": np.zeros((2, 2, 2), np.float32)})
+        gradient = tape.gradient(loss, edges).numpy()
+        assert np.isfinite(gradient).all()
+        # Each end is drawn to where it belongs.
+        assert (np.sign(gradient[0]) == [1, 1, -1, -1]).all()

@@ -35,6 +35,7 @@ class Network(keras.Model):
         with _policy(self.precision):
             self.normalizer = self.backbone.normalizer()
             whole = self.backbone.trunk(self.image_size)
+            self._layer_names = tuple(layer.name for layer in whole.layers)
             self.trunk = heads.get(head).on(self.backbone, whole)
             self.head = heads.get(head).build(
                 self.backbone, num_outputs, feature_shapes(self.trunk)
@@ -66,17 +67,23 @@ class Network(keras.Model):
         the time, having the largest maps. Frozen layers also normalize with stored statistics.
 
         Args:
-            layer: Name of a layer of the trunk, or what it begins with, e.g. a block's.
+            layer: Name of a layer of the trunk, or what it begins with, e.g. a block's; `"head"`
+                to leave all of the trunk.
         """
-        names = [each.name for each in self.trunk.layers]
+        if layer == "head":
+            self.trunk.trainable = False
+            return
+        # Of all layers, also those that its head does not look at.
+        names = self._layer_names
         first = next((at for at, name in enumerate(names) if name.startswith(layer)), None)
         if first is None:
             raise ValueError(
                 f"{self.backbone.name} has no layer whose name begins with {layer!r}. Its layers: "
                 f"{', '.join(names)}."
             )
-        for frozen in self.trunk.layers[:first]:
-            frozen.trainable = False
+        for each in self.trunk.layers:
+            if names.index(each.name) < first:
+                each.trainable = False
 
     def get_config(self):
         return {

@@ -13,9 +13,12 @@ class Head(abc.ABC):
 
     Attributes:
         parametrization: The one parametrization that can read its outputs; None where any can.
+        has_mask: Whether it finds edges, and has a mask that can be taught, see
+            `gc_net.heads.edges.with_mask`.
     """
 
     parametrization: str | None = None
+    has_mask: bool = False
 
     def layers(self, backbone: Backbone) -> tuple[str, ...]:
         """Return the layers of the trunk that it looks at; none for the last one."""

@@ -27,6 +27,7 @@ class Edges(Head):
     """Left, top, right and bottom in 0–1, and for shapes that rotate the correlation in −1 to 1."""
 
     parametrization = "edges"
+    has_mask = True
 
     def layers(self, backbone):
         return backbone.feature_layers

@@ -41,11 +41,14 @@ class DetectorStageConfig(StageConfig):
         crop_scale: Smallest side of a random window as a part of the whole image, e.g. 0.6; 0 for
             windows that are all of the usual size.
         crop_aspect: Largest ratio of a random window's sides; 1 for none but squares.
+        train_from: First layer of the trunk that is trained, or what its name begins with; head for
+            none of the trunk; None for that of the network.
     """
 
     average: float = setting(0.0, low=0.0, high=0.99999)
     crop_scale: float = setting(0.0, low=0.0, high=1.0)
     crop_aspect: float = setting(1.0, low=1.0, high=4.0)
+    train_from: str | None = None
 
     def crops(self) -> dict[str, float]:
         """Return the arguments of `pipeline.training_batches` that say how windows differ."""

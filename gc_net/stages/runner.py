@@ -279,18 +279,23 @@ class Runner:
 
     def _check_train_from(self):
         """Refuse a layer that does not exist before the folder records that it was asked for."""
-        if self.config.network.train_from:
+        sections = vars(self.config).values()
+        asked = {getattr(section, "train_from", None) for section in sections} - {None, "head"}
+        if asked:
             # Made for its layers' names alone; the stages make their own.
             size = self.config.data.image_size
-            self.freeze(Classifier(self.config.network.backbone, 1, size, weights=None))
+            network = Classifier(self.config.network.backbone, 1, size, weights=None)
+            for layer in sorted(asked):
+                self.freeze(network, layer)
 
-    def freeze(self, network: keras.Model) -> None:
-        """Keep the layers before --train_from as they are."""
-        if self.config.network.train_from:
+    def freeze(self, network: keras.Model, train_from: str | None = None) -> None:
+        """Keep the layers before `train_from`, or else before --train_from, as they are."""
+        train_from = train_from or self.config.network.train_from
+        if train_from:
             try:
-                network.freeze_before(self.config.network.train_from)
+                network.freeze_before(train_from)
             except ValueError as error:
-                raise RunError(f"--train_from cannot be used: {error}") from error
+                raise RunError(f"--train_from={train_from} cannot be used: {error}") from error
 
     def _own_folder(self, unit):
         return os.path.join(self.work_dir, unit.name)
@@ -494,8 +499,8 @@ class StageRun:
         keras.utils.set_random_seed((self._runner.config.seed + zlib.crc32(key)) % 2**32)
 
     def freeze(self, network: keras.Model) -> None:
-        """Keep the layers before --train_from as they are."""
-        self._runner.freeze(network)
+        """Keep the layers as they are before the stage's own `train_from` or --train_from."""
+        self._runner.freeze(network, getattr(self.settings, "train_from", None))
 
     def steps_per_epoch(self, num_images: int | None = None) -> int:
         """Return the steps of a pass over `num_images`, all if None; raise where there are none."""

@@ -15,11 +15,20 @@ class ShapeMatching(keras.Model):
 
     Args:
         detector: The `Detector` to train.
+        on_features: Whether it is shown what `detector.features` gives of images, in place of
+            images.
     """
 
-    def __init__(self, detector: Detector, name: str = "shape_matching", **kwargs):
+    def __init__(
+        self,
+        detector: Detector,
+        on_features: bool = False,
+        name: str = "shape_matching",
+        **kwargs,
+    ):
         super().__init__(name=name, **kwargs)
         self.detector = detector
+        self.on_features = on_features
         self.generator = ModelGenerator(detector.shape, detector.image_size)
         self.generator.trainable = False
         self.built = True
@@ -29,8 +38,10 @@ class ShapeMatching(keras.Model):
         # XLA's convolutions are slower than oneDNN's on a CPU.
         super().compile(optimizer=optimizer, loss=OverlapLoss(), jit_compile=False)
 
-    def call(self, images, training=False):
-        return self.detector(images, training=training)
+    def call(self, inputs, training=False):
+        if self.on_features:
+            return self.detector.from_features(inputs, training=training)
+        return self.detector(inputs, training=training)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         return self.loss(self.generator(y), self.generator(y_pred), sample_weight)

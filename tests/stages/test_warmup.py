@@ -3,10 +3,12 @@
 import dataclasses
 import json
 import shutil
+import types
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import gc_net
 from gc_net import shapes, teachers
@@ -21,6 +23,7 @@ from gc_net.stages.runner import Runner, StageRun
 from gc_net.stages.warmup import WarmupConfig
 from gc_net.teachers import targets
 from gc_net.training.callbacks import HealthCheck, read_log
+from gc_net.training.edge_matching import EdgeMatching
 from gc_net.training.shape_matching import ShapeMatching
 from tests.training.samples import assert_same_weights, small_config, small_options
 
@@ -373,3 +376,101 @@ def test_steps_means_and_crops_are_exact_when_resumed(finished, tmp_path, monkey
             runner.train(settings, small_options(tmp_path / "killed", **reuse))
     runner.train(settings, small_options(tmp_path / "killed", **reuse))
     assert_same_weights(tmp_path / "whole" / "model", tmp_path / "killed" / "model")
+
+
+class TestEdges:
+    """The head that finds edges, which learns boxes and masks."""
+
+    @staticmethod
+    def config(**changes):
+        settings = {"epochs": 2, "learning_rate": 2e-3, "head_multiplier": 1.0, **changes}
+        settings = dataclasses.replace(SETTINGS, **settings)
+        detector = {"shape": "rotated_ellipse", "head": "edges", "epochs": 1}
+        return dataclasses.replace(small_config(detector=detector), warmup=settings)
+
+    @pytest.mark.parametrize("train_from", [None, "head"])
+    def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
+        self, finished, tmp_path, monkeypatch, train_from
+    ):
+        given = self.config(train_from=train_from)
+
+        class Stopped(Exception):
+            pass
+
+        def stopping(model):
+            take_step, steps = original(model), []
+
+            def step(iterator):
+                steps.append(1)
+                if len(steps) == 4:
+                    raise Stopped
+                return take_step(iterator)
+
+            return step
+
+        whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+        stages = ("classifier", "warmup")
+        runner.train(given, small_options(whole, reuse=str(finished)), stages)
+        original = runner.loop.distributed_step
+        with monkeypatch.context() as patch:
+            patch.setattr(runner.loop, "distributed_step", stopping)
+            with pytest.raises(Stopped):
+                runner.train(given, small_options(resumed, reuse=str(finished)), stages)
+        kept = (resumed / "warmup" / "features" / "features.json").exists()
+        assert kept == (train_from == "head")
+        runner.train(given, small_options(resumed, reuse=str(finished)), stages)
+        assert_same_weights(resumed / "warmup" / "model", whole / "warmup" / "model")
+        assert not (resumed / "warmup" / "features").exists()
+        log = read_log(whole / "warmup" / "log.csv")
+        assert log[-1]["loss"] < log[0]["loss"]
+        assert shown_targets(whole).shape == (26, 4)
+        assert shown_targets(whole, "masks").shape == (26, 28, 28)
+
+    def test_a_frozen_trunk_stays_as_it_was(self, finished, tmp_path):
+        given = self.config(train_from="head")
+        runner.train(given, small_options(tmp_path, reuse=str(finished)))
+        detector = load_model(tmp_path / "warmup" / "model").model
+        classifier = load_model(finished / "classifier" / "model").model
+        for layer in detector.trunk.layers:
+            before = classifier.trunk.get_layer(layer.name).get_weights()
+            for value, expected in zip(layer.get_weights(), before, strict=True):
+                np.testing.assert_array_equal(value, expected)
+        # The last stage trains it by the three losses.
+        assert gc_net.load(tmp_path).detector.parametrization.name == "edges"
+
+    def test_other_sizes_of_windows_need_other_features(self):
+        detector = Detector("tiny", "rectangle", 32, head="edges", weights=None)
+        data = types.SimpleNamespace(split=range(9))
+        run = types.SimpleNamespace(settings=self.config().warmup, data=data)
+        assert not warmup.on_features(run, detector)
+        detector.freeze_before("head")
+        assert warmup.on_features(run, detector)
+        run.settings = self.config(crop_scale=0.6).warmup
+        assert not warmup.on_features(run, detector)
+        run = types.SimpleNamespace(
+            settings=SETTINGS, data=types.SimpleNamespace(split=range(10**7))
+        )
+        assert not warmup.on_features(run, detector)
+
+    @pytest.mark.parametrize("on_features", [False, True])
+    @pytest.mark.parametrize("head", ["position", "edges"])
+    def test_a_head_learns_from_images_and_from_their_features_alike(self, head, on_features):
+        keras.utils.set_random_seed(0)
+        detector = Detector("tiny", "rectangle", 32, head=head, weights=None)
+        detector.freeze_before("head")
+        rng = np.random.default_rng(0)
+        placed = np.float32(np.concatenate([rng.uniform(0.3, 0.7, (8, 2)), [[0.4, 0.5]] * 8], 1))
+        masks = np.asarray(detector.shape.masks(placed, 16, 16))[..., 0]
+        images = 255 * np.repeat(np.asarray(detector.shape.masks(placed, 32, 32)), 3, axis=-1)
+        edges = np.asarray(detector.shape.boxes(placed))
+        learned = {"edges": edges, "mask": masks} if head == "edges" else placed
+        matching = EdgeMatching if head == "edges" else ShapeMatching
+        model = matching(detector, on_features=on_features)
+        model.compile(keras.optimizers.Adam(5e-3))
+        inputs = detector.features(images) if on_features else images
+        inputs = tuple(inputs) if isinstance(inputs, list) else inputs
+        batches = tf.data.Dataset.from_tensors((inputs, learned, np.ones(8, np.float32)))
+        losses = model.fit(batches.repeat(30), verbose=0, steps_per_epoch=10, epochs=3)
+        losses = losses.history["loss"]
+        assert losses[-1] < 0.8 * losses[0]
+        assert not detector.trunk.trainable_variables
