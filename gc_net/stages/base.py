@@ -23,12 +23,24 @@ class StageConfig(Settings):
     Attributes:
         epochs: Passes over the training images; 0 for none.
         steps: Number of updates, in place of epochs; None for as many as the epochs have.
+        min_steps: Fewest updates, however few images there are: the epochs are then more.
+        max_steps: Most updates, however many images there are; None for no bound.
         batch_size: Images a step, over all devices together.
     """
 
     epochs: int = setting(0, low=0)
     steps: int | None = setting(None, low=1)
+    min_steps: int = setting(0, low=0)
+    max_steps: int | None = setting(None, low=1)
     batch_size: int = setting(32, low=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_steps is not None and self.max_steps < self.min_steps:
+            raise ValueError(
+                "`max_steps` must be at least `min_steps`. Received: "
+                f"max_steps={self.max_steps} and min_steps={self.min_steps}"
+            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -174,5 +186,8 @@ def is_trained(settings: Settings) -> bool:
 
 
 def num_steps(settings: Settings, steps_per_epoch: int) -> int:
-    """Return the steps of a whole training: `steps` where it is set, or else `epochs`."""
-    return settings.steps or settings.epochs * steps_per_epoch
+    """Return the steps of a whole training: `steps`, or else those of `epochs` in their bounds."""
+    if settings.steps or not settings.epochs:
+        return settings.steps or 0
+    steps = max(settings.epochs * steps_per_epoch, settings.min_steps)
+    return min(steps, settings.max_steps or steps)

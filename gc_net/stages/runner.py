@@ -340,7 +340,7 @@ class Runner:
                 batches.make,
                 num_steps=steps,
                 steps_per_pass=batches.steps_per_epoch,
-                steps_per_epoch=_logged_steps(run.settings, batches.steps_per_epoch),
+                steps_per_epoch=_logged_steps(run.settings, steps, batches.steps_per_epoch),
                 folder=run.folder,
                 checkpoint_steps=self.options.checkpoint_steps,
                 checkpoint_minutes=self.options.checkpoint_minutes,
@@ -569,9 +569,9 @@ def _picked(sections, names, partial, read=lambda section: section):
     return {**{section: partial(settings) for section, settings in single.items()}, **found}
 
 
-def _logged_steps(settings, steps_per_epoch):
-    """Return the steps of a line of the log: a pass, or, where steps are given, several."""
-    if not settings.steps:
+def _logged_steps(settings, num_steps, steps_per_epoch):
+    """Return the steps of a line of the log: a pass, or several where steps are what counts."""
+    if num_steps == settings.epochs * steps_per_epoch:
         return steps_per_epoch
     return steps_per_epoch * math.ceil(LOGGED_STEPS / steps_per_epoch)
 

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+import cv2
 import keras
 import numpy as np
 import tensorflow as tf
@@ -17,7 +18,7 @@ import tensorflow as tf
 from gc_net.data.splits import DataError
 from gc_net.settings import setting
 from gc_net.stages.run_folder import RunError
-from gc_net.teachers.base import Lesson, Maps, MapTeacher, Placer
+from gc_net.teachers.base import Lesson, Maps, MapTeacher
 
 _OFFSET_IMAGES = 256
 
@@ -31,7 +32,7 @@ class Descriptors(MapTeacher):
             dataset, or the trained classifier's.
         image_size: Side of the square images that are described.
         fit_images: Most images that the transform is fitted on.
-        centered: Move shapes by what maps are off on average. Strided layers pad on one side only,
+        centered: Move maps by what they are off on average. Strided layers pad on one side only,
             so that maps of images and of flipped images do not quite fall on each other.
     """
 
@@ -53,22 +54,9 @@ class Descriptors(MapTeacher):
         except RuntimeError as error:  # a download that failed
             raise RunError(str(error)) from error
 
-    def placer(self, lesson: Lesson) -> Placer:
-        placer = super().placer(lesson)
-        if not self.centered:
-            return placer
-        offset = lesson.once(("offset", self), lambda: self._offset(lesson))
-
-        def place(images):
-            targets = placer.place(images)
-            targets.coefficients[:, :2] += offset
-            return targets
-
-        return Placer(placer.image_size, place)
-
-    def _offset(self, lesson):
-        """Return how far, right and down, shapes must be moved, relative to the image."""
-        maps, count = lesson.maps(self), len(lesson.data.split)
+    def _offset(self, lesson, maps):
+        """Return how far, right and down, maps must be moved, relative to the image."""
+        count = len(lesson.data.split)
         chosen = np.linspace(0, count - 1, min(_OFFSET_IMAGES, count)).astype(int)
         offsets = []
         for batch in lesson.batches(self.image_size, "Centering descriptors", chosen):
@@ -85,7 +73,10 @@ class Descriptors(MapTeacher):
         chosen = np.linspace(0, count - 1, min(self.fit_images, count)).astype(int)
         fitting = lesson.batches(self.image_size, "Fitting descriptors", chosen)
         transform.fit(batch["image"] for batch in fitting)
-        return Maps(self.image_size, transform)
+        if not self.centered:
+            return Maps(self.image_size, transform)
+        offset = self._offset(lesson, transform)
+        return Maps(self.image_size, lambda images: moved(transform(images), *offset))
 
     def trunk(self, lesson: Lesson, image_size: int) -> keras.Model:
         if self.weights == "backbone":
@@ -165,6 +156,19 @@ def describer(network, trunk=None):
         return model(network.normalize(images), training=False)
 
     return describe
+
+
+def moved(maps: Any, right: float, down: float) -> np.ndarray:
+    """Return maps [B, h, w] moved by parts of their width and height; borders are repeated."""
+    maps = np.asarray(maps, np.float32)
+    height, width = maps.shape[1:]
+    move = np.float64([[1, 0, right * width], [0, 1, down * height]])
+    return np.stack(
+        [
+            cv2.warpAffine(each, move, (width, height), borderMode=cv2.BORDER_REPLICATE)
+            for each in maps
+        ]
+    )
 
 
 def _middles(maps):

@@ -8,6 +8,7 @@ whose features are computed once, and says for each cell how likely it is a part
 
 import contextlib
 import dataclasses
+import math
 from typing import ClassVar
 
 import cv2
@@ -25,6 +26,8 @@ from gc_net.teachers.silhouettes import map_source
 
 _CHANNELS = 64
 _BATCH_SIZE, _LEARNING_RATE = 64, 3e-3
+# Fewest updates: a hundred images have three steps an epoch, and learn next to nothing in four.
+_MIN_STEPS = 150
 _CUTS = (0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.05)
 
 
@@ -38,7 +41,7 @@ class Segmenter(MapTeacher):
             those of the source's masks, which leave out thin parts; wide with their mean with those
             of its coarse maps, which have a margin. No true box is looked at.
         fit_images: Most images that the network learns from.
-        epochs: Passes over these images and their mirror images.
+        epochs: Passes over these images and their mirror images; more where the images are few.
         seed: Seed of the network's initial weights and of the order of images.
     """
 
@@ -172,6 +175,7 @@ class _Views(keras.utils.PyDataset):
 
 def _fit(network, cached, masks, epochs, seed):
     views = _Views(cached, masks, _BATCH_SIZE, seed)
+    epochs = max(epochs, math.ceil(_MIN_STEPS / len(views)))
     steps = epochs * len(views)
     warm = max(1, steps // 20)
     schedule = keras.optimizers.schedules.CosineDecay(

@@ -19,7 +19,7 @@ from gc_net.stages.warmup import WarmupConfig
 from gc_net.teachers import TEACHERS
 from gc_net.teachers.base import Maps, MapTeacher, Placer, Targets, Teacher, drawn_masks
 from gc_net.teachers.committee import Committee, agreed, averaged, overlap
-from gc_net.teachers.descriptors import Descriptors
+from gc_net.teachers.descriptors import Descriptors, moved
 from gc_net.teachers.model import Model, translated
 from gc_net.teachers.segmenter import Segmenter
 from gc_net.teachers.silhouettes import Silhouettes
@@ -264,8 +264,11 @@ class Half:
         grey = images.numpy().mean(axis=-1)
         size = grey.shape[1]
         move = np.float32([[1, 0, -size / 16], [0, 1, -size / 32]])
-        moved = [cv2.warpAffine(each, move, (size, size)) for each in grey]
-        return np.stack([cv2.resize(each, (8, 8), interpolation=cv2.INTER_AREA) for each in moved])
+        return self.cells([cv2.warpAffine(each, move, (size, size)) for each in grey])
+
+    @staticmethod
+    def cells(grey):
+        return np.stack([cv2.resize(each, (8, 8), interpolation=cv2.INTER_AREA) for each in grey])
 
 
 def test_centered_descriptors_lie_where_the_image_has_the_object(monkeypatch):
@@ -277,10 +280,23 @@ def test_centered_descriptors_lie_where_the_image_has_the_object(monkeypatch):
     teacher = Descriptors(image_size=64, centered=True)
     lesson = types.SimpleNamespace(
         data=types.SimpleNamespace(split=range(40)),
-        maps=lambda teacher: Maps(64, Half().maps),
         batches=lambda *args: [{"image": tf.constant(images)}],
     )
-    np.testing.assert_allclose(teacher._offset(lesson), [1 / 16, 1 / 32], atol=2e-3)
+    offset = teacher._offset(lesson, Half().maps)
+    np.testing.assert_allclose(offset, [1 / 16, 1 / 32], atol=2e-3)
+    maps = moved(Half().maps(tf.constant(images)), *offset)
+    found, expected = (
+        [np.array(center_of_mass(each)) for each in stack]
+        for stack in (maps, Half.cells(images.mean(axis=-1)))
+    )
+    # In cells, of which the maps were half a one off.
+    np.testing.assert_allclose(found, expected, atol=0.12)
+
+
+def center_of_mass(values):
+    """Return the centre of mass (y, x) of a map, in cells."""
+    rows, columns = np.indices(values.shape)
+    return (rows * values).sum() / values.sum(), (columns * values).sum() / values.sum()
 
 
 class TestSegmenter:
