@@ -18,9 +18,9 @@ from gc_net.teachers.base import Lesson, Targets, Teacher
 
 # Wide ones and narrow ones in balance; the median of three is that which lies between.
 _DEFAULT = (
-    "segmenter:cut=wide",
-    "segmenter:cut=narrow",
-    "(descriptors:centered=true+segmenter:cut=narrow)",
+    "segmenter:cut=wide:centered=true",
+    "segmenter:cut=narrow:centered=true",
+    "(descriptors:centered=true+segmenter:cut=narrow:centered=true)",
 )
 _MASK_SIZE, _MASKS_AT_ONCE = 64, 256
 
