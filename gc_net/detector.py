@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from gc_net import parametrizations, shapes
+from gc_net import heads, parametrizations, shapes
 from gc_net.backbones.base import Backbone
 from gc_net.backbones.network import Network
 from gc_net.data import transforms
@@ -89,6 +89,27 @@ class Detector(Network):
         window = transforms.center_window(resize_size, self.image_size)
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
         return Placement(coefficients, self.shape.boxes(coefficients), windows, in_windows)
+
+    def with_shape(self, shape: str | Shape) -> "Detector":
+        """Return a detector with the same weights that places another shape.
+
+        A head that finds edges and a mask tells all of a box, a rotated rectangle and an ellipse.
+        Any other has learned one of them.
+
+        Args:
+            shape: Name of the shape, or a `Shape`.
+        """
+        shape = shapes.get(shape)
+        if not heads.get(self.head_name).has_mask:
+            raise ValueError(
+                f"A detector with the head {self.head_name!r} has learned to place one shape, "
+                f"{self.shape.name!r}, and cannot place another. Train one with "
+                f"--detector_shape={shape.name}, or use --detector_head=edges, which fits all."
+            )
+        config = {**self.get_config(), "shape": shape.name}
+        other = type(self).from_config(config)
+        other.set_weights(self.get_weights())
+        return other
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -14,6 +14,7 @@ from gc_net.data.loading import Unreadable
 from gc_net.data.pipeline import evaluation_batches
 from gc_net.data.splits import Split
 from gc_net.detector import Detector, Placement
+from gc_net.generators.model import ModelGenerator
 from gc_net.masking import inside_and_outside
 from gc_net.model import check_parts
 from gc_net.prediction.graph import concluded, first_look
@@ -150,6 +151,18 @@ class Localizer:
             "record": self.record,
         }
         return Localizer(**{**arguments, **changes})
+
+    def with_shape(self, shape: str) -> "Localizer":
+        """Return a localizer of the same networks that places another shape.
+
+        See `Detector.with_shape`. Masks are then those of the model generator.
+
+        Example:
+            gc_net.load("saved_models/cub_lite").with_shape("rotated_ellipse")
+        """
+        detector = self.detector.with_shape(shape)
+        generator = ModelGenerator(detector.shape, detector.image_size)
+        return self.replace(detector=detector, generator=generator)
 
     def save(self, folder: str | os.PathLike, dtype: str = "float32") -> None:
         """Write a folder that `Localizer.load` reads.
