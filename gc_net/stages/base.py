@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-    from gc_net.stages.runner import StageRun
+    from gc_net.stages.stage_run import StageRun
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +165,10 @@ class Stage:
 
     def parts(self, run: "StageRun") -> dict[str, Any]:
         """Return what it `provides`, by name, once it is done."""
+        return {}
+
+    def model_record(self, run: "StageRun") -> dict[str, Any]:
+        """Return what it alone knows of the model: fields of its `Record` beside the settings."""
         return {}
 
 

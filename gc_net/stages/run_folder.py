@@ -138,6 +138,19 @@ def read_settings(folder: str) -> dict[str, Any] | None:
     return settings if record.get("layout") == LAYOUT else renamed(settings)
 
 
+def run_settings(run_dir: str, name: str) -> dict[str, Any]:
+    """Return the settings that a stage of a run was trained with."""
+    folder = os.path.join(os.path.expanduser(run_dir), name)
+    settings = read_settings(folder)
+    if settings is None:
+        raise RunError(
+            f"There is no {name} in {run_dir}: {folder}/{CONFIG_FILE} does not exist. "
+            f"Train one with `gc-net train --stage={name}`, or give the folder of a run "
+            "that has one."
+        )
+    return settings
+
+
 def write_settings(folder: str, settings: Mapping[str, Any]) -> None:
     """Record settings in `folder`, with what else a result may depend on."""
     record = {"layout": LAYOUT, "config": settings, "environment": environment()}

@@ -11,7 +11,7 @@ import functools
 
 from gc_net.settings import Settings, setting
 from gc_net.stages.base import Batches, Stage, StageConfig, is_trained
-from gc_net.stages.classifier import untrained
+from gc_net.stages.networks import untrained
 
 BOXES_FILE = "boxes.npz"
 _BATCH_SIZE = 32

@@ -11,7 +11,7 @@ from gc_net.localizer import placer
 from gc_net.metrics import best_iou
 
 if TYPE_CHECKING:
-    from gc_net.stages.runner import StageRun
+    from gc_net.stages.stage_run import StageRun
 
 CORLOC = "test_corloc (not used for any choice)"
 
