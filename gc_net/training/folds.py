@@ -122,5 +122,8 @@ class CrossFittedGCNet(GCNet):
                 "Targets must be a dict of `labels` and `folds`, see `fold_batches`. Received: "
                 f"{type(targets).__name__}"
             )
+        # Keras gives arrays of weights to each of the targets.
+        if isinstance(sample_weight, dict):
+            sample_weight = sample_weight["labels"]
         with self.classifier.supervising(targets["folds"][0]):
             return step((images, targets["labels"], sample_weight))
