@@ -57,7 +57,9 @@ class Folder(Dataset):
     name = "folder"
     evaluation_options = ("boxes",)
 
-    def __init__(self, data_dir, seed=0, boxes=None, test_fraction=0.2):
+    def __init__(
+        self, data_dir: str, seed: int = 0, boxes: str | None = None, test_fraction: float = 0.2
+    ):
         if not 0 < test_fraction < 1:
             raise ValueError(f"test_fraction must lie between 0 and 1. Received: {test_fraction}.")
         self.data_dir = existing_folder(data_dir)

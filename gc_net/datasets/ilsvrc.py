@@ -42,7 +42,7 @@ class ILSVRC(Dataset):
 
     name = "ilsvrc"
 
-    def __init__(self, data_dir, seed=0):
+    def __init__(self, data_dir: str, seed: int = 0):
         self.data_dir = data_folder(data_dir, _IMAGES, "ILSVRC")
         self.seed = seed
         synsets = self._read_synsets()
