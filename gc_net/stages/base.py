@@ -167,10 +167,6 @@ class Stage:
         """Return what it `provides`, by name, once it is done."""
         return {}
 
-    def model_record(self, run: "StageRun") -> dict[str, Any]:
-        """Return what it alone knows of the model: fields of its `Record` beside the settings."""
-        return {}
-
 
 def is_trained(settings: Settings) -> bool:
     """Return whether a stage of these settings is trained at all."""

@@ -201,10 +201,6 @@ class DetectorStage(Stage):
         load_weights_npz(run.path(GENERATOR_FILE), generator)
         return {"detector": run.load(self.name), "generator": generator}
 
-    def model_record(self, run):
-        weights = loss_weights(run.settings, run.settings.generator, len(run.class_names))
-        return {"loss_weights": weights}
-
     def _steps_per_epoch(self, run):
         num_folds = run.config.classifier.num_folds
         if not num_folds:

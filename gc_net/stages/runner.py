@@ -16,7 +16,7 @@ import functools
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
@@ -351,31 +351,25 @@ class Runner:
 
     def localizer(self, units: Iterable[Stage]) -> Localizer:
         """Return the localizer made of the parts that some stages have left."""
-        units = list(units)
-        parts, known = {}, {}
+        units, parts = list(units), {}
         for unit in units:
-            run = StageRun(self, unit)
-            parts |= unit.parts(run)
-            known |= unit.model_record(run)
+            parts |= unit.parts(StageRun(self, unit))
+        class_names = self.dataset.class_names
+        weights = self.config.loss_weights(parts["generator"].kind, len(class_names))
         return Localizer(
             **parts,
-            class_names=self.dataset.class_names,
+            class_names=class_names,
             resize_size=self.data.resize_size,
             second_look=self.config.second_look,
-            record=self.record([unit.name for unit in units], **known),
+            record=self.record(weights, [unit.name for unit in units]),
         )
 
-    def record(self, stages: Iterable[str] = (), **known: Any) -> Record:
-        """Return what is kept with a model of this run.
-
-        Args:
-            known: More fields of a `Record`, see `Stage.model_record`.
-        """
+    def record(
+        self, loss_weights: Mapping[str, float] | None = None, stages: Iterable[str] = ()
+    ) -> Record:
+        """Return what is kept with a model of this run."""
         return Record(
-            settings=self.config.to_dict(),
-            environment=run_folder.environment(),
-            stages=list(stages),
-            **known,
+            self.config.to_dict(), loss_weights or {}, run_folder.environment(), list(stages)
         )
 
 
