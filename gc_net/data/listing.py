@@ -13,10 +13,9 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from gc_net.data.names import printable
+from gc_net.data.names import printable, some
 from gc_net.data.pillow_formats import HEIC_EXTENSIONS, INSTALL_HEIC
 from gc_net.data.splits import DataError
-from gc_net.datasets.image_files import some
 
 # What archives, file managers and network drives leave behind.
 IGNORED_NAMES = frozenset(["__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"])

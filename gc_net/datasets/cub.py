@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError, Dataset
 from gc_net.datasets.annotations.annotation import make_box
 from gc_net.datasets.image_files import (
@@ -33,7 +34,6 @@ from gc_net.datasets.image_files import (
     file_split,
     join_boxes,
     read_lines,
-    some,
 )
 
 FOLDER = "CUB_200_2011"

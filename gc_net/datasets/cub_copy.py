@@ -15,9 +15,10 @@ import zlib
 
 import numpy as np
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError
 from gc_net.datasets.cub import FOLDER, missing_files, read_boxes, read_lists
-from gc_net.datasets.image_files import data_folder, some
+from gc_net.datasets.image_files import data_folder
 from gc_net.progress import track
 
 ARCHIVE_BYTES = 1_150_585_339

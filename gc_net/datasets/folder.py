@@ -19,6 +19,7 @@ import warnings
 import numpy as np
 
 from gc_net.data.index import list_images
+from gc_net.data.names import some
 from gc_net.data.splits import DataError, Dataset
 from gc_net.datasets.annotations import read_boxes
 from gc_net.datasets.annotations.match import match_images, match_labels
@@ -28,7 +29,6 @@ from gc_net.datasets.image_files import (
     existing_folder,
     file_split,
     join_boxes,
-    some,
 )
 
 BOX_FILES = (

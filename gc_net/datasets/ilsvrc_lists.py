@@ -6,10 +6,11 @@ import os
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError
 from gc_net.datasets.annotations.annotation import make_box
 from gc_net.datasets.annotations.voc import read_file
-from gc_net.datasets.image_files import read_lines, some
+from gc_net.datasets.image_files import read_lines
 
 _HEADER = ["ImageId", "PredictionString"]
 

@@ -1,7 +1,7 @@
 """What datasets made of image files share: making splits, joining boxes, naming places."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -93,10 +93,3 @@ def read_lines(path: str | os.PathLike) -> Iterator[tuple[str, str]]:
         raise DataError(f"{path} is not UTF-8 text ({error.reason}).") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def some(items: Iterable[object], limit: int = 5) -> str:
-    """Return the first few of `items` as text, and how many more there are."""
-    items = [str(item) for item in items]
-    text = ", ".join(items[:limit])
-    return f"{text} and {len(items) - limit:,} more" if len(items) > limit else text

@@ -1,4 +1,4 @@
-"""Predictions on disk as they are made, so that an interrupted run goes on where it stopped."""
+"""Predictions on disk as they are made, so that an interrupted run resumes where it stopped."""
 
 import json
 import os

@@ -74,7 +74,7 @@ def predict_files(
     """Predict on all images and write label files.
 
     Every prediction is kept in `predictions.jsonl` in the output folder at once. A run that was
-    interrupted goes on from there, as does one with more images, another format or another
+    interrupted resumes there, as does one with more images, another format or another
     `min_confidence`; images that could not be read are tried again, and files whose size has
     changed are predicted again. A second process that would write to the same folder meanwhile is
     refused.

@@ -16,7 +16,7 @@ def build_classifier(config: Settings, num_classes: int) -> "Classifier":
     Args:
         config: A `TrainConfig`.
     """
-    from gc_net.stages.run_folder import RunError
+    from gc_net.run_files import RunError
 
     name = config.classifier.method
     head = "native" if name == GC_NET else methods.get(name).head

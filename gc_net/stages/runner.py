@@ -26,12 +26,12 @@ from gc_net.data.splits import Dataset
 from gc_net.localizer import Localizer
 from gc_net.methods import GC_NET
 from gc_net.record import Record
+from gc_net.run_files import RunError
 from gc_net.saving import MODEL_FILE
 from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
 from gc_net.stages.config import RunOptions, TrainConfig
 from gc_net.stages.dependencies import in_order, needed, recorded_settings, settings_read
-from gc_net.stages.run_folder import RunError
 from gc_net.stages.stage_run import StageRun
 from gc_net.training import devices, loop
 from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars

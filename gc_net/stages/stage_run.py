@@ -9,11 +9,11 @@ import numpy as np
 
 from gc_net.data.splits import Dataset
 from gc_net.localizer import Localizer
+from gc_net.run_files import RunError
 from gc_net.saving import load_model, save_model
 from gc_net.stages.base import Stage
 from gc_net.stages.dependencies import needed, visible_settings
 from gc_net.stages.networks import build_classifier, untrained
-from gc_net.stages.run_folder import RunError
 from gc_net.training.data import TrainingData
 from gc_net.training.folds import assign_folds
 from gc_net.weights import save_weights_npz

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gc_net.atomic_files import remove_partial
-from gc_net.stages.run_folder import make_folder, replace_file
+from gc_net.run_files import make_folder, replace_file
 
 _NAME = re.compile(r"step-(\d+)\.npz")
 _RECORD = "record"

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError
-from gc_net.datasets.image_files import some
 
 if TYPE_CHECKING:
     from gc_net.datasets.annotations.annotation import Record

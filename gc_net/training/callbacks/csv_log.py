@@ -33,7 +33,7 @@ class CsvLog(keras.callbacks.Callback):
         self._rows = None
 
     def on_epoch_begin(self, epoch, logs=None):
-        # Only here is it known with which epoch training goes on.
+        # Only here is it known with which epoch training resumes.
         if self._rows is None:
             self._rows = [row for row in read_log(self.path) if row["epoch"] < epoch]
 
