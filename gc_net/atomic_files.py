@@ -4,6 +4,8 @@ import contextlib
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from typing import IO
 
 # What a killed process leaves behind ends so, after the number of the process.
 _PARTIAL_SUFFIX = ".partial"
@@ -11,7 +13,7 @@ _PARTIAL = re.compile(rf"\.\d+{re.escape(_PARTIAL_SUFFIX)}$")
 
 
 @contextlib.contextmanager
-def replaced_file(path, mode="w", sync=False):
+def replaced_file(path: str | os.PathLike, mode: str = "w", sync: bool = False) -> Iterator[IO]:
     """Open a file that takes the place of `path` when the block ends without error.
 
     Args:
@@ -42,7 +44,7 @@ def replaced_file(path, mode="w", sync=False):
 
 
 @contextlib.contextmanager
-def replaced_folder(path):
+def replaced_folder(path: str | os.PathLike) -> Iterator[str]:
     """Give a new folder that takes the place of `path` when the block ends without error."""
     temporary = _temporary(path)
     # In a container a killed process and the next one often have the same number.
@@ -58,7 +60,7 @@ def replaced_folder(path):
         raise
 
 
-def remove_partial(folder, sparing=None):
+def remove_partial(folder: str | os.PathLike, sparing: str | None = None) -> None:
     """Delete what killed processes have left below a folder that nobody else writes to.
 
     Args:

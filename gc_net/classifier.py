@@ -1,8 +1,14 @@
 """The classifier: supervises the detector, and names the class at inference."""
 
+import os
+from typing import TYPE_CHECKING, Any
+
 import keras
 
 from gc_net.backbones.network import Network
+
+if TYPE_CHECKING:
+    from gc_net.backbones.base import Backbone
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
@@ -24,13 +30,13 @@ class Classifier(Network):
 
     def __init__(
         self,
-        backbone="efficientnet_lite0",
-        num_classes=1000,
-        image_size=None,
-        head="native",
-        weights="imagenet",
-        name="classifier",
-        **kwargs,
+        backbone: "str | Backbone" = "efficientnet_lite0",
+        num_classes: int = 1000,
+        image_size: int | None = None,
+        head: str = "native",
+        weights: str | os.PathLike | None = "imagenet",
+        name: str = "classifier",
+        **kwargs: Any,
     ):
         super().__init__(backbone, num_classes, image_size, head, weights, name, **kwargs)
         self.num_classes = num_classes

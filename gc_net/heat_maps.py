@@ -4,7 +4,9 @@ import cv2
 import numpy as np
 
 
-def boxes(maps, levels, image_size: int, cut: float | None = None) -> np.ndarray:
+def boxes(
+    maps: np.ndarray, levels: np.ndarray, image_size: int, cut: float | None = None
+) -> np.ndarray:
     """Return the box of every heat map at every level.
 
     Args:
@@ -54,7 +56,7 @@ def largest_part(mask: np.ndarray) -> np.ndarray:
     return parts == 1 + statistics[1:, cv2.CC_STAT_AREA].argmax()
 
 
-def largest_parts(maps, size: int, cut: float = 0.0) -> np.ndarray:
+def largest_parts(maps: np.ndarray, size: int, cut: float = 0.0) -> np.ndarray:
     """Return the largest connected part above `cut` of each map, bool [B, size, size].
 
     Args:

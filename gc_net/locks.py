@@ -1,6 +1,7 @@
 """Keeping a second process off a file, by a lock that goes when its process does, however."""
 
 import errno
+from typing import IO
 
 try:
     import fcntl
@@ -11,7 +12,7 @@ except ImportError:  # Windows has no flock; nothing is locked there
 _UNSUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
-def try_lock(file):
+def try_lock(file: IO) -> bool:
     """Lock an open, writable file until it is closed or its process ends, in whatever way.
 
     Returns:

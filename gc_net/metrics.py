@@ -14,7 +14,7 @@ IOU_THRESHOLDS = (0.3, 0.5, 0.7)
 _BOOTSTRAP_NUMBERS = 4_000_000
 
 
-def box_iou(boxes_a_xyxy, boxes_b_xyxy, pixel=0.0):
+def box_iou(boxes_a_xyxy: np.ndarray, boxes_b_xyxy: np.ndarray, pixel: float = 0.0) -> np.ndarray:
     """Return the intersection over union of boxes, pair by pair.
 
     Args:
@@ -45,7 +45,9 @@ def _extent(low, high, pixel):
     return np.maximum(high - low + pixel, 0.0)
 
 
-def best_iou(boxes_xyxy, truth_xyxy, num_truth, pixel=0.0):
+def best_iou(
+    boxes_xyxy: np.ndarray, truth_xyxy: np.ndarray, num_truth: np.ndarray, pixel: float = 0.0
+) -> np.ndarray:
     """Return each image's IoU with the best of its true boxes.
 
     Args:
@@ -70,12 +72,12 @@ def best_iou(boxes_xyxy, truth_xyxy, num_truth, pixel=0.0):
     return best
 
 
-def in_top(top_classes, labels, k):
+def in_top(top_classes: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     """Return whether the label is among the first `k` classes: [N, ≥k] and [N] to bool [N]."""
     return (np.asarray(top_classes)[:, :k] == np.asarray(labels)[:, None]).any(axis=1)
 
 
-def top_k(scores, k):
+def top_k(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the k best classes and their scores, best first; ties go to the lower class.
 
     Args:
@@ -89,7 +91,7 @@ def top_k(scores, k):
     return order, np.take_along_axis(scores, order, axis=1)
 
 
-def mask_iou(masks_a, masks_b):
+def mask_iou(masks_a: np.ndarray, masks_b: np.ndarray) -> np.ndarray:
     """Return the IoU of boolean masks [..., H, W]; 1 where both are empty."""
     a, b = np.asarray(masks_a, bool), np.asarray(masks_b, bool)
     overlap = np.count_nonzero(a & b, axis=(-2, -1))
@@ -97,13 +99,15 @@ def mask_iou(masks_a, masks_b):
     return np.divide(overlap, union, out=np.ones(np.shape(union)), where=union > 0)
 
 
-def angle_error(angle_a, angle_b):
+def angle_error(angle_a: np.ndarray | float, angle_b: np.ndarray | float) -> np.ndarray:
     """Return the angle between two axes in radians, from 0 to π/2: an axis has no direction."""
     difference = np.mod(np.asarray(angle_a, np.float64) - np.asarray(angle_b, np.float64), np.pi)
     return np.minimum(difference, np.pi - difference)
 
 
-def bootstrap_interval(values, num_resamples=1000, seed=0, confidence=0.95):
+def bootstrap_interval(
+    values: np.ndarray, num_resamples: int = 1000, seed: int = 0, confidence: float = 0.95
+) -> np.ndarray:
     """Return the percentile bootstrap interval of the mean, by resampling images.
 
     Args:

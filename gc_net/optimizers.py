@@ -5,6 +5,8 @@ the rate of each update instead, so moments, checkpoints and schedules stay as K
 """
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import keras
 
@@ -26,16 +28,16 @@ class RateMultipliers:
             the first expression found in its path, or 1.
     """
 
-    def __init__(self, *args, multipliers=(), **kwargs):
+    def __init__(self, *args: Any, multipliers: Iterable[tuple[str, float]] = (), **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.multipliers = [[str(pattern), float(factor)] for pattern, factor in multipliers]
 
-    def build(self, variables):
+    def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
         # By index, since under tf.distribute `update_step` is handed a replica's own variable.
         self._factors = [self._factor(variable.path) for variable in variables]
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
         factor = self._factors[self._get_variable_index(variable)]
         super().update_step(gradient, variable, learning_rate * factor)
 
@@ -45,7 +47,7 @@ class RateMultipliers:
                 return factor
         return 1.0
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "multipliers": self.multipliers}
 
 
@@ -62,7 +64,7 @@ class SGD(RateMultipliers, keras.optimizers.SGD):
     and with it the momentum, alone, and is a tenth as strong at a momentum of 0.9.
     """
 
-    def __init__(self, *args, l2=0.0, **kwargs):
+    def __init__(self, *args: Any, l2: float = 0.0, **kwargs: Any):
         super().__init__(*args, **kwargs)
         self.l2 = float(l2)
 
@@ -84,7 +86,7 @@ def averaging(momentum: float) -> dict[str, bool | float]:
     return {"use_ema": True, "ema_momentum": momentum} if momentum else {}
 
 
-def warm_cosine(rate, num_steps):
+def warm_cosine(rate: float, num_steps: int) -> keras.optimizers.schedules.LearningRateSchedule:
     """Return a schedule: up to `rate` within a twentieth of the steps, then down a cosine to zero.
 
     Fewer than twenty steps begin at `rate`: a step of a rise from zero would be lost.

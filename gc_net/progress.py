@@ -2,11 +2,17 @@
 
 import sys
 import time
+from collections.abc import Iterable, Iterator
+from typing import TextIO, TypeVar
 
 _SECONDS_BETWEEN = 0.1
 
+Item = TypeVar("Item")
 
-def track(items, total, label, stream=None):
+
+def track(
+    items: Iterable[Item], total: int, label: str, stream: TextIO | None = None
+) -> Iterator[Item]:
     """Yield `items`, showing how many of `total` are done and the time left.
 
     Written to `stream`, stderr by default, and only if that is a terminal: logs stay clean.
@@ -37,7 +43,7 @@ def track(items, total, label, stream=None):
         stream.flush()
 
 
-def duration(seconds):
+def duration(seconds: float) -> str:
     """Return seconds as `m:ss`, or `h:mm:ss` from an hour on."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -14,10 +14,15 @@ import math
 import os
 import zipfile
 import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gc_net.atomic_files import replaced_file
+
+if TYPE_CHECKING:
+    import keras
 
 # What reading a damaged zip file has been seen to raise; the last two are about its headers.
 _DAMAGED = (ValueError, OSError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error)
@@ -27,7 +32,7 @@ _PACKED_BLOCK = 1 << 20  # in which bzip2 brings the first bytes of anything
 HALF_ROUNDING = 2.0**-11  # largest relative error of float16 between 6.1e-5 and 65,504
 
 
-def named_variables(model):
+def named_variables(model: "keras.Layer") -> "dict[str, keras.Variable]":
     """Return the variables of a model or layer, keyed by layer names relative to it.
 
     Seeds of dropout and the like are no weights and are left out.
@@ -46,7 +51,11 @@ def named_variables(model):
     return variables
 
 
-def save_weights_npz(path, model_or_dict, dtype="float16"):
+def save_weights_npz(
+    path: str | os.PathLike,
+    model_or_dict: "keras.Layer | Mapping[str, np.ndarray]",
+    dtype: str = "float16",
+) -> None:
     """Write weights to `path` in one step: readers see the old file or the new one.
 
     An array that `dtype` would spoil stays float32: one with a value beyond its range, or with
@@ -104,7 +113,7 @@ class StoredArray:
         return np.asarray(self.read(), dtype)
 
 
-def stored_weights_npz(path) -> dict[str, StoredArray]:
+def stored_weights_npz(path: str | os.PathLike) -> dict[str, StoredArray]:
     """Return the mapping of name to `StoredArray` in `path`; no array is unpacked."""
     path = os.fspath(path)
     if not os.path.isfile(path):
@@ -116,7 +125,7 @@ def stored_weights_npz(path) -> dict[str, StoredArray]:
         }
 
 
-def read_weights_npz(path):
+def read_weights_npz(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Return the mapping of name to array in `path`; half-precision arrays come as float32."""
     return {key: stored.read() for key, stored in stored_weights_npz(path).items()}
 
@@ -171,7 +180,9 @@ def _unpacked(archive, entry, limit, packed_limit=-1):
     raise NotImplementedError(f"{entry.filename} is packed in an unknown way")
 
 
-def load_weights_npz(path, model, prefix="", skip_mismatch=False):
+def load_weights_npz(
+    path: str | os.PathLike, model: "keras.Layer", prefix: str = "", skip_mismatch: bool = False
+) -> list[str]:
     """Load a file of `save_weights_npz` into a model or layer, all of it or nothing.
 
     Args:
@@ -191,7 +202,13 @@ def load_weights_npz(path, model, prefix="", skip_mismatch=False):
     return assign_weights(model, stored_weights_npz(path), prefix, skip_mismatch, source=str(path))
 
 
-def assign_weights(model, arrays, prefix="", skip_mismatch=False, source="the given arrays"):
+def assign_weights(
+    model: "keras.Layer",
+    arrays: Mapping[str, Any],
+    prefix: str = "",
+    skip_mismatch: bool = False,
+    source: str = "the given arrays",
+) -> list[str]:
     """Do as `load_weights_npz` with a mapping of name to array, or to `StoredArray`.
 
     `source` is for messages.

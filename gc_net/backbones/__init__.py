@@ -1,6 +1,11 @@
 """Backbones: the convolutional networks that detector and classifier are built on."""
 
+from typing import TYPE_CHECKING
+
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.backbones.base import Backbone
 
 BACKBONES = Registry(
     "backbone",
@@ -15,6 +20,6 @@ BACKBONES = Registry(
 )
 
 
-def get(name):
+def get(name: "str | Backbone") -> "Backbone":
     """Return the backbone called `name`, e.g. `"efficientnet_lite0"`; a backbone passes through."""
     return BACKBONES.get(name)() if isinstance(name, str) else name

@@ -2,8 +2,15 @@
 
 import abc
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from gc_net import weights as weight_files
+
+if TYPE_CHECKING:
+    import keras
 
 
 class Backbone(abc.ABC):
@@ -32,46 +39,53 @@ class Backbone(abc.ABC):
     feature_layers: tuple[str, str, str]
 
     @abc.abstractmethod
-    def normalizer(self):
+    def normalizer(self) -> "keras.layers.Layer":
         """Return a layer from RGB images in 0–255 to the values the trunk was trained on.
 
         It computes in float32 under every policy, so that no grey level is lost.
         """
 
     @abc.abstractmethod
-    def trunk(self, image_size, name="trunk"):
+    def trunk(self, image_size: int, name: str = "trunk") -> "keras.Model":
         """Return a functional model: normalized images [B, S, S, 3] to features [B, h, w, C]."""
 
     @abc.abstractmethod
-    def head(self, num_outputs, feature_shape, name="head"):
+    def head(
+        self, num_outputs: int, feature_shape: tuple[int, ...], name: str = "head"
+    ) -> "keras.Model":
         """Return the network's own head: a model, feature map [B, h, w, C] to raw outputs [B, N].
 
         Its last layer is called `"outputs"` and computes in float32.
         """
 
     @abc.abstractmethod
-    def imagenet_weights(self, with_head):
+    def imagenet_weights(self, with_head: bool) -> str:
         """Return the path of a file with ImageNet weights, downloaded where need be.
 
         Args:
             with_head: Whether the 1000-class head is wanted too; it may be most of a download.
         """
 
-    def keras_weights(self, path):
+    def keras_weights(self, path: str | os.PathLike) -> dict[str, np.ndarray]:
         """Return the arrays of a Keras `.h5` file under this backbone's names."""
         raise ValueError(
             f"The backbone {self.name!r} has no counterpart in keras.applications and cannot "
             f"read {path!r}. Expected a .npz file; `gc-net convert_weights` makes one."
         )
 
-    def torch_weights(self, state):
+    def torch_weights(self, state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return a PyTorch `state_dict`, given as NumPy arrays, under this backbone's names."""
         raise ValueError(
             f"No conversion from PyTorch is known for the backbone {self.name!r}. "
             "It reads files of keras.applications as they are."
         )
 
-    def load_weights(self, trunk, head=None, weights="imagenet"):
+    def load_weights(
+        self,
+        trunk: "keras.Model",
+        head: "keras.Model | None" = None,
+        weights: str | os.PathLike | None = "imagenet",
+    ) -> list[str]:
         """Load `weights` into `trunk`, and into `head` where it is given and its shapes match.
 
         Args:

@@ -6,7 +6,9 @@ from gc_net import backbones
 from gc_net.weights import assign_weights, read_weights_npz, save_weights_npz
 
 
-def convert_weights(backbone, source, output, dtype="float16"):
+def convert_weights(
+    backbone: str, source: str | os.PathLike, output: str | os.PathLike, dtype: str = "float16"
+) -> None:
     """Convert a PyTorch file, and make sure that the network takes the result.
 
     Args:

@@ -1,5 +1,8 @@
 """Weight files of keras.applications: fetching and reading them."""
 
+import os
+from collections.abc import Callable
+
 import h5py
 import keras
 
@@ -29,7 +32,7 @@ FILES = {
 }
 
 
-def download(backbone, with_head):
+def download(backbone: str, with_head: bool) -> str:
     """Return the path of the ImageNet weights in Keras' cache, fetching them the first time."""
     file, md5 = FILES[backbone][with_head]
     name = file.rpartition("/")[2]
@@ -43,7 +46,7 @@ def download(backbone, with_head):
         ) from error
 
 
-def load(application, path):
+def load(application: Callable[..., keras.Model], path: str | os.PathLike) -> keras.Model:
     """Return a network of keras.applications with the weights in `path`.
 
     Args:

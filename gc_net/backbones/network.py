@@ -1,11 +1,16 @@
 """A backbone with a head on it, as one model from 0–255 RGB images to raw outputs."""
 
 import contextlib
+import os
+from typing import TYPE_CHECKING, Any
 
 import keras
 
 from gc_net import backbones, heads
 from gc_net.heads.base import feature_shapes
+
+if TYPE_CHECKING:
+    from gc_net.backbones.base import Backbone
 
 
 class Network(keras.Model):
@@ -25,7 +30,15 @@ class Network(keras.Model):
     """
 
     def __init__(
-        self, backbone, num_outputs, image_size, head, weights, name, precision=None, **kwargs
+        self,
+        backbone: "str | Backbone",
+        num_outputs: int,
+        image_size: int | None,
+        head: str,
+        weights: str | os.PathLike | None,
+        name: str,
+        precision: str | None = None,
+        **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
         self.backbone = backbones.get(backbone)
@@ -45,22 +58,22 @@ class Network(keras.Model):
         self.initial_variables = tuple(self.backbone.load_weights(whole, native, weights))
         self.built = True
 
-    def normalize(self, images):
+    def normalize(self, images: Any) -> Any:
         """Return images as the trunk takes them; a zero pixel is the mean colour."""
         return self.normalizer(images)
 
-    def features(self, images, training=False):
+    def features(self, images: Any, training: bool = False) -> Any:
         """Return what the head looks at: the trunk's map, or a list of maps."""
         return self.trunk(self.normalize(images), training=training)
 
-    def from_normalized(self, normalized, training=False):
+    def from_normalized(self, normalized: Any, training: bool = False) -> Any:
         """Return the raw outputs [B, N] for normalized images."""
         return self.head(self.trunk(normalized, training=training), training=training)
 
     def call(self, images, training=False):
         return self.from_normalized(self.normalize(images), training=training)
 
-    def freeze_before(self, layer):
+    def freeze_before(self, layer: str) -> None:
         """Leave the trunk's layers before `layer` as they are in training.
 
         Early layers see edges and colours, which differ little between datasets, but cost most of

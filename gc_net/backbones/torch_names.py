@@ -1,5 +1,7 @@
 """PyTorch's `state_dict` in Keras' names and axis orders."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 NORMALIZATION = {
@@ -10,7 +12,9 @@ NORMALIZATION = {
 }
 
 
-def translate(state, names, ignore=()):
+def translate(
+    state: Mapping[str, np.ndarray], names: Mapping[str, str], ignore: Sequence[str] = ()
+) -> dict[str, np.ndarray]:
     """Return the arrays of a state dict, by the names of this package's weight files.
 
     Args:

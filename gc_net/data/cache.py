@@ -21,6 +21,7 @@ import threading
 import time
 import uuid
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from gc_net.data.decode import DECODER_VERSION
 from gc_net.data.splits import DataError, ImageError
 from gc_net.data.transforms import SQUASH_VERSION
 from gc_net.locks import try_lock
+
+if TYPE_CHECKING:
+    from gc_net.data.splits import Split
 
 _FORMAT = 1
 _RECORD = np.dtype(
@@ -61,7 +65,7 @@ class ImageCache:
             training_batches(split, image_size=224, batch_size=32, epoch=epoch, cache=cache)
     """
 
-    def __init__(self, folder, split, resize_size):
+    def __init__(self, folder: str, split: "Split", resize_size: int):
         self.split = split
         self.resize_size = resize_size
         self._square_bytes = resize_size * resize_size * 3
@@ -79,7 +83,7 @@ class ImageCache:
                 "or train without a cache."
             ) from error
 
-    def get(self, index):
+    def get(self, index: int) -> tuple[np.ndarray, tuple[int, int]] | None:
         """Return the squashed image [R, R, 3] and its original (height, width), or None."""
         record = _read(self._records_file, _RECORD, (), index * _RECORD.itemsize)
         if record is None or record["height"] == 0:
@@ -98,7 +102,7 @@ class ImageCache:
             self._verified[index] = True
         return image, size
 
-    def put(self, index, image, size):
+    def put(self, index: int, image: np.ndarray, size: tuple[int, int]) -> None:
         """Store a squashed image and the (height, width) of its original.
 
         A full disk is no error: what fits is kept, with one warning.
@@ -120,12 +124,12 @@ class ImageCache:
         else:
             self._verified[index] = True
 
-    def fits(self, split, resize_size):
+    def fits(self, split: "Split", resize_size: int) -> bool:
         """Return whether these are the images of `split`, squashed to `resize_size`."""
         same = self.split is split or np.array_equal(self.split.files, split.files)
         return same and self.resize_size == resize_size
 
-    def filled(self):
+    def filled(self) -> int:
         """Return how many images have been stored."""
         records = _read(self._records_file, _RECORD, (len(self.split),), 0)
         return 0 if records is None else int(np.count_nonzero(records["height"]))

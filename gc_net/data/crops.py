@@ -11,11 +11,16 @@ image, and on a wide original it is wide in proportion.
 import dataclasses
 import math
 import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gc_net.data import transforms
 from gc_net.data.loading import Loader, Unreadable, read_reduced
+
+if TYPE_CHECKING:
+    from gc_net.data.splits import Split
 
 # Originals that are kept between the two looks, so that a file is decoded once: about 450 photos
 # of 500 × 375. What does not fit is decoded again.
@@ -34,7 +39,7 @@ def check_second_look(second_look: float) -> float:
     return float(second_look)
 
 
-def regions(boxes_rel_xyxy, multiple, namespace=np):
+def regions(boxes_rel_xyxy: Any, multiple: float, namespace: Any = np) -> Any:
     """Return the regions of the second look, relative xyxy like the boxes.
 
     A region is a square around a box's centre, its side `multiple` times the box's longer one, and
@@ -53,7 +58,7 @@ def regions(boxes_rel_xyxy, multiple, namespace=np):
     return namespace.stack([x - half, y - half, x + half, y + half], axis=-1)
 
 
-def pixels(regions_rel_xyxy, sizes, namespace=np):
+def pixels(regions_rel_xyxy: Any, sizes: Any, namespace: Any = np) -> Any:
     """Return regions rounded to whole pixels, at least one each way.
 
     Args:
@@ -75,14 +80,16 @@ def pixels(regions_rel_xyxy, sizes, namespace=np):
     return namespace.stack([left, top, right, bottom], axis=-1)
 
 
-def crop(image, region_rel_xyxy):
+def crop(image: np.ndarray, region_rel_xyxy: np.ndarray) -> np.ndarray:
     """Return the part of an image [H, W, 3] that a region [4] covers, as a view."""
     size = np.array(image.shape[:2], np.float32)
     left, top, right, bottom = pixels(np.float32(region_rel_xyxy), size).astype(int).tolist()
     return image[top:bottom, left:right]
 
 
-def read_region(read, index, region_rel_xyxy, target):
+def read_region(
+    read: Callable[[int], np.ndarray], index: int, region_rel_xyxy: np.ndarray, target: int
+) -> np.ndarray:
     """Return what a region shows of an image, decoded at a reduced size where that is enough.
 
     Args:
@@ -117,7 +124,14 @@ class CloseUps:
             images, readable = close_ups.load(batch["index"].numpy(), boxes_rel_xyxy)
     """
 
-    def __init__(self, split, image_size, multiples, *, unreadable=None):
+    def __init__(
+        self,
+        split: "Split",
+        image_size: int,
+        multiples: Sequence[float],
+        *,
+        unreadable: Unreadable | None = None,
+    ):
         self.image_size = image_size
         self.multiples = [check_second_look(multiple) for multiple in multiples]
         self._originals = _Originals(split.read)
@@ -135,7 +149,9 @@ class CloseUps:
         # No number of failures is an error here: the callers know what to make of them.
         self._loader = Loader(loaded, image_size, image_size, None, unreadable, num_used=None)
 
-    def load(self, indices, boxes_rel_xyxy):
+    def load(
+        self, indices: np.ndarray, boxes_rel_xyxy: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Read close-ups on all threads.
 
         Args:

@@ -24,7 +24,7 @@ _DIGEST_SIZE = 32
 _SETTLING_NANOSECONDS = 2_000_000_000
 
 
-def list_images(root, cache_dir=None, min_files=10_000):
+def list_images(root: str, cache_dir: str | None = None, min_files: int = 10_000) -> Listing:
     """Return the `Listing` of the images below `root`, from its index where that is up to date.
 
     Args:
@@ -49,13 +49,13 @@ def list_images(root, cache_dir=None, min_files=10_000):
     return listing
 
 
-def cache_home():
+def cache_home() -> str:
     """Return the folder for what can be computed again."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "gc_net")
 
 
-def index_path(key, cache_dir=None):
+def index_path(key: str, cache_dir: str | None = None) -> str:
     digest = hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
     return os.path.join(cache_dir or cache_home(), "index", f"{digest[:32]}.index")
 

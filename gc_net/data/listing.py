@@ -9,13 +9,13 @@ import concurrent.futures
 import dataclasses
 import os
 import warnings
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from gc_net.data.names import printable
+from gc_net.data.names import printable, some
 from gc_net.data.pillow_formats import HEIC_EXTENSIONS, INSTALL_HEIC
 from gc_net.data.splits import DataError
-from gc_net.datasets.image_files import some
 
 # What archives, file managers and network drives leave behind.
 IGNORED_NAMES = frozenset(["__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"])
@@ -53,7 +53,7 @@ class Listing:
     repeated: list[str]
     undecodable: list[str]
 
-    def other_files(self):
+    def other_files(self) -> str:
         """Return what was found beside images, as text."""
         return (
             some(
@@ -62,7 +62,7 @@ class Listing:
             or "no files"
         )
 
-    def warn_of_left_out(self, more=(), stacklevel=2):
+    def warn_of_left_out(self, more: Iterable[str] = (), stacklevel: int = 2) -> None:
         """Warn in one message of what was passed over, and why; nothing is in silence.
 
         Args:
@@ -88,7 +88,7 @@ class Listing:
             )
 
 
-def list_folder(root, extensions):
+def list_folder(root: str, extensions: Collection[str]) -> Listing:
     """Return the `Listing` of the files below `root` that end in one of `extensions`.
 
     Hidden files, and what file managers leave behind, are ignored. Links to folders are followed,
@@ -121,7 +121,7 @@ def list_folder(root, extensions):
     return _join(root, scans, repeated)
 
 
-def folder_stamps(root, folders):
+def folder_stamps(root: str, folders: Iterable[str]) -> np.ndarray:
     """Return the [D, 3] `Listing.stamps` of `folders` as they are now; `OSError` if one is gone."""
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         stamps = pool.map(lambda folder: _stamp(os.stat(os.path.join(root, folder))), folders)

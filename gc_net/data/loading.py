@@ -5,6 +5,8 @@ import functools
 import logging
 import os
 import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -12,6 +14,11 @@ import numpy as np
 from gc_net.data.names import printable
 from gc_net.data.splits import DataError, ImageError
 from gc_net.data.transforms import squash, take
+
+if TYPE_CHECKING:
+    from gc_net.data import transforms
+    from gc_net.data.cache import ImageCache
+    from gc_net.data.splits import Split
 
 _log = logging.getLogger("gc_net")
 
@@ -28,12 +35,12 @@ class Unreadable:
         print(unreadable.summary())
     """
 
-    def __init__(self, announce=False):
+    def __init__(self, announce: bool = False):
         self.announce = announce
         self._reasons = {}
         self._lock = threading.Lock()
 
-    def add(self, file, reason):
+    def add(self, file: str, reason: str) -> None:
         with self._lock:
             new = file not in self._reasons
             self._reasons[file] = reason
@@ -48,7 +55,7 @@ class Unreadable:
         with self._lock:
             return iter(sorted(self._reasons.items()))
 
-    def summary(self, limit=10):
+    def summary(self, limit: int = 10) -> str:
         """Return one message that names the files, or an empty string where all could be read."""
         if not self._reasons:
             return ""
@@ -73,7 +80,15 @@ class Loader:
             error.
     """
 
-    def __init__(self, split, resize_size, image_size, cache, unreadable, num_used):
+    def __init__(
+        self,
+        split: "Split",
+        resize_size: int,
+        image_size: int,
+        cache: "ImageCache | None",
+        unreadable: Unreadable,
+        num_used: int | None,
+    ):
         self.split = split
         self.resize_size = resize_size
         self.image_size = image_size
@@ -82,7 +97,7 @@ class Loader:
         self.num_used = num_used
         self._failed = set()
 
-    def squashed(self, index):
+    def squashed(self, index: int) -> tuple[np.ndarray, tuple[int, int]]:
         """Return one squashed image [R, R, 3] and its original (height, width)."""
         return self._stored(index) or self._decoded(index)
 
@@ -96,7 +111,9 @@ class Loader:
             self.cache.put(index, image, size)
         return image, size
 
-    def load(self, indices, windows_of):
+    def load(
+        self, indices: np.ndarray, windows_of: "Callable[[int], Sequence[transforms.Window]]"
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Read images on all threads; the result does not depend on which thread was faster.
 
         Args:
@@ -153,7 +170,9 @@ class Loader:
             )
 
 
-def read_reduced(read, index, target):
+def read_reduced(
+    read: Callable[[int], np.ndarray], index: int, target: int
+) -> tuple[np.ndarray, tuple[int, int]]:
     """Return an image and its full (height, width).
 
     Args:

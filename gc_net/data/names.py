@@ -1,6 +1,7 @@
 """Names of files as they may be shown."""
 
 import re
+from collections.abc import Iterable
 
 # Control characters, line ends of all kinds, marks that turn the direction of what follows, and
 # what is no character.
@@ -12,3 +13,10 @@ _UNPRINTABLE = re.compile(
 def printable(name: str) -> str:
     """Return a name on one line, with what a terminal would obey rather than show escaped."""
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), name)
+
+
+def some(items: Iterable[object], limit: int = 5) -> str:
+    """Return the first few of `items` as text, and how many more there are."""
+    items = [str(item) for item in items]
+    text = ", ".join(items[:limit])
+    return f"{text} and {len(items) - limit:,} more" if len(items) > limit else text

@@ -12,6 +12,9 @@ the next readable one of the epoch's order.
 """
 
 import contextlib
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -19,52 +22,56 @@ import tensorflow as tf
 from gc_net.data import transforms
 from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Loader, Unreadable
-from gc_net.data.splits import DataError
+from gc_net.data.splits import DataError, Split, Truth
 
 # Two batches in the making keep all threads busy while one of them waits for its last image.
 _BATCHES_AT_ONCE = 2
 _BATCHES_AHEAD = 2
 
 
-def num_steps(num_images, batch_size, drop_remainder=True):
+def num_steps(num_images: int, batch_size: int, drop_remainder: bool = True) -> int:
     """Return the number of batches of one pass."""
     return num_images // batch_size if drop_remainder else -(-num_images // batch_size)
 
 
-def epoch_order(num_images, *, seed, epoch):
+def epoch_order(num_images: int, *, seed: int, epoch: int) -> np.ndarray:
     """Return the order of an epoch: a permutation of `num_images` set by seed and epoch alone."""
     key = [seed % 2**64, epoch % 2**64]
     return np.random.default_rng(key).permutation(num_images)
 
 
 def training_batches(
-    split,
+    split: Split,
     *,
-    image_size,
-    batch_size,
-    seed=0,
-    epoch=0,
-    start_step=0,
-    indices=None,
-    cache=None,
-    resize_size=None,
-    augment=True,
-    crop_scale=0.0,
-    crop_aspect=1.0,
-    drop_remainder=True,
-    with_index=False,
-    unreadable=None,
-    num_shards=1,
-    shard_index=0,
-):
+    image_size: int,
+    batch_size: int,
+    seed: int = 0,
+    epoch: int = 0,
+    start_step: int = 0,
+    indices: Sequence[int] | np.ndarray | None = None,
+    cache: ImageCache | str | None = None,
+    resize_size: int | None = None,
+    augment: bool = True,
+    crop_scale: float = 0.0,
+    crop_aspect: float = 1.0,
+    drop_remainder: bool = True,
+    with_index: bool = False,
+    unreadable: Unreadable | None = None,
+    num_shards: int = 1,
+    shard_index: int = 0,
+) -> tf.data.Dataset:
     """Return one epoch of shuffled batches; images and labels, and no box anywhere.
+
+    A second pass over the same dataset is the next epoch, and so on: `model.fit(batches,
+    epochs=10)` shows the images in ten orders, each in ten crops.
 
     Args:
         split: The `Split` to train on.
         image_size: Side S of the images the network sees.
         batch_size: Images a step, over all replicas and workers together.
-        seed, epoch: Determine the order and every random crop and flip.
-        start_step: First step to give, when a run resumes; what is skipped is not read.
+        seed, epoch: Determine the order and every random crop and flip of the first pass.
+        start_step: First step to give, when a run resumes; what is skipped is not read. Every pass
+            begins there.
         indices: [M] images of the split to use, e.g. one half of it; all if None. They keep their
             index, so a cache and the augmentation are the same whether or not a part is used.
         cache: An `ImageCache`, or a folder to keep one in, or None to decode every time.
@@ -103,10 +110,13 @@ def training_batches(
             f"multiple of their number, with drop_remainder=True (got {drop_remainder})."
         )
     loader = _loader(split, indices, resize_size, image_size, cache, unreadable)
-    order = indices[epoch_order(len(indices), seed=seed, epoch=epoch)]
     center = transforms.center_window(loader.resize_size, image_size)
-    if augment:
-        windows = transforms.random_windows(
+
+    @functools.lru_cache(maxsize=2)  # a pass may begin while the last batches of another are made
+    def drawn(epoch):
+        """Return the order and the windows of an epoch."""
+        order = indices[epoch_order(len(indices), seed=seed, epoch=epoch)]
+        windows = augment and transforms.random_windows(
             len(split),
             loader.resize_size,
             image_size,
@@ -115,11 +125,16 @@ def training_batches(
             crop_scale=crop_scale,
             crop_aspect=crop_aspect,
         )
+        return order, windows
 
-    def windows_of(index):
-        return [transforms.window_of(windows[index]) if augment else center]
+    drawn(epoch)  # for its errors, which come in plain words here
 
-    def load(step):
+    def load(epoch, step):
+        order, windows = drawn(int(epoch))
+
+        def windows_of(index):
+            return [transforms.window_of(windows[index]) if augment else center]
+
         rows = np.array_split(order[step * batch_size :][:batch_size], num_shards)[shard_index]
         images, _, readable = loader.load(rows, windows_of)
         rows = rows[readable]
@@ -131,7 +146,8 @@ def training_batches(
             beyond += 1
         return images[:, 0], split.labels[rows].astype(np.int32), rows
 
-    dataset = _batches(load, range(start_step, steps), (tf.uint8, tf.int32, tf.int64))
+    positions = _positions(epoch, range(start_step, steps))
+    dataset = _batches(load, positions, (tf.uint8, tf.int32, tf.int64))
 
     def with_shapes(images, labels, index):
         images.set_shape([None, image_size, image_size, 3])
@@ -143,18 +159,18 @@ def training_batches(
 
 
 def evaluation_batches(
-    split,
-    truth=None,
+    split: Split,
+    truth: Truth | None = None,
     *,
-    image_size,
-    batch_size,
-    frame="crop",
-    ten_crop=False,
-    indices=None,
-    cache=None,
-    resize_size=None,
-    unreadable=None,
-):
+    image_size: int,
+    batch_size: int,
+    frame: str = "crop",
+    ten_crop: bool = False,
+    indices: Sequence[int] | np.ndarray | None = None,
+    cache: ImageCache | str | None = None,
+    resize_size: int | None = None,
+    unreadable: Unreadable | None = None,
+) -> tf.data.Dataset:
     """Return batches in the order of the split, each a dict.
 
     Args:
@@ -224,12 +240,13 @@ def evaluation_batches(
         return batch
 
     steps = num_steps(len(indices), batch_size, drop_remainder=False)
-    dataset = _batches(load, range(steps), [spec.dtype for spec in specs.values()]).map(named)
+    positions = tf.data.Dataset.range(steps)
+    dataset = _batches(load, positions, [spec.dtype for spec in specs.values()]).map(named)
     return _finished(dataset.filter(lambda batch: tf.size(batch["label"]) > 0))
 
 
 @contextlib.contextmanager
-def explained(unreadable, num_images, message):
+def explained(unreadable: Unreadable, num_images: int, message: str) -> Iterator[None]:
     """Say in plain words, within the `with` block, where not a single image can be read.
 
     Args:
@@ -246,7 +263,7 @@ def explained(unreadable, num_images, message):
         raise DataError(f"{message}{unreadable.summary()}") from None
 
 
-def padded_boxes(truth, rows, most_boxes):
+def padded_boxes(truth: Truth, rows: np.ndarray, most_boxes: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the true boxes of images, [B, K, 4] in pixels padded with zeros, and their numbers."""
     num_boxes = (truth.starts[rows + 1] - truth.starts[rows]).astype(np.int32)
     boxes_xyxy = np.zeros((len(rows), most_boxes, 4), np.float32)
@@ -285,10 +302,23 @@ def _loader(split, indices, resize_size, image_size, cache, unreadable):
     return Loader(split, resize_size, image_size, cache, unreadable, len(np.unique(indices)))
 
 
-def _batches(load, steps, dtypes):
-    dataset = tf.data.Dataset.range(steps.start, steps.stop)
-    return dataset.map(
-        lambda step: tf.numpy_function(load, [step], dtypes),
+def _positions(first_epoch, steps):
+    """Return a dataset of (epoch, step): each pass over it is of the epoch after the last one's."""
+    epochs = itertools.count(first_epoch)
+
+    def one_epoch(_):
+        epoch = tf.numpy_function(lambda: np.int64(next(epochs)), [], tf.int64)
+        epoch.set_shape([])
+        return tf.data.Dataset.range(steps.start, steps.stop).map(lambda step: (epoch, step))
+
+    dataset = tf.data.Dataset.from_tensors(0).flat_map(one_epoch)
+    return dataset.apply(tf.data.experimental.assert_cardinality(len(steps)))
+
+
+def _batches(load, positions, dtypes):
+    """Return the batches that `load` makes of the elements of the dataset `positions`."""
+    return positions.map(
+        lambda *position: tf.numpy_function(load, position, dtypes),
         num_parallel_calls=_BATCHES_AT_ONCE,
         deterministic=True,
     )

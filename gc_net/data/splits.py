@@ -43,10 +43,10 @@ class Split:
     def __len__(self):
         return len(self.labels)
 
-    def file(self, index):
+    def file(self, index: int) -> str:
         return self.files[index].decode("utf-8")
 
-    def fingerprint(self, indices=slice(None)):
+    def fingerprint(self, indices: np.ndarray | slice = slice(None)) -> str:
         """Return what tells these images and labels, or some of them, from others: a short text."""
         labels = self.labels[indices]
         digest = hashlib.sha256(labels.astype("<i4").tobytes())
@@ -73,7 +73,7 @@ class Truth:
     angles: np.ndarray | None = None
     mask: Callable[[int], np.ndarray] | None = None
 
-    def boxes_of(self, index):
+    def boxes_of(self, index: int) -> np.ndarray:
         return self.boxes[self.starts[index] : self.starts[index + 1]]
 
 
@@ -93,9 +93,9 @@ class Dataset(abc.ABC):
     evaluation_options: tuple[str, ...] = ()
 
     @abc.abstractmethod
-    def split(self, name):
+    def split(self, name: str) -> Split:
         """Return the `Split` called `"train"` or `"test"`."""
 
     @abc.abstractmethod
-    def truth(self, name):
+    def truth(self, name: str) -> Truth | None:
         """Return the `Truth` of that split, or None where the dataset has no boxes for it."""

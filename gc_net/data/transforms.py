@@ -11,7 +11,8 @@ any epoch can be made again by itself, however many threads read and wherever a 
 
 import math
 import threading
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import cv2
 import numpy as np
@@ -37,12 +38,12 @@ class Window(NamedTuple):
     width: int | None = None
 
 
-def default_resize_size(image_size):
+def default_resize_size(image_size: int) -> int:
     """Return the side to squash to for a crop of `image_size`: 256 for 224, as in the paper."""
     return round(image_size * 256 / 224)
 
 
-def squash(image, size):
+def squash(image: np.ndarray, size: int) -> np.ndarray:
     """Resize an image to a square, ignoring its aspect ratio.
 
     Where a side shrinks, the image is blurred before it is sampled: plain bilinear interpolation
@@ -78,8 +79,15 @@ def squash(image, size):
 
 
 def random_windows(
-    num_images, resize_size, image_size, *, seed, epoch, crop_scale=0.0, crop_aspect=1.0
-):
+    num_images: int,
+    resize_size: int,
+    image_size: int,
+    *,
+    seed: int,
+    epoch: int,
+    crop_scale: float = 0.0,
+    crop_aspect: float = 1.0,
+) -> np.ndarray:
     """Return the training windows of all images in `epoch`: random places, half of them flipped.
 
     Args:
@@ -112,25 +120,25 @@ def random_windows(
     return np.column_stack([(places * offsets).astype(np.int16), sizes.astype(np.int16)])
 
 
-def window_of(row):
+def window_of(row: np.ndarray) -> Window:
     """Return a row of `random_windows` as a `Window`."""
     top, left, flip, height, width = row.tolist()
     return Window(top, left, bool(flip), height, width)
 
 
-def center_window(resize_size, image_size):
+def center_window(resize_size: int, image_size: int) -> Window:
     """Return the central window, which evaluation looks at."""
     offset = _margin(resize_size, image_size) // 2
     return Window(offset, offset)
 
 
-def central(images, image_size):
+def central(images: Any, image_size: int) -> Any:
     """Return the central windows of squashed images [B, R, R, 3], arrays or tensors."""
     top, left = center_window(images.shape[1], image_size)[:2]
     return images[:, top : top + image_size, left : left + image_size]
 
 
-def ten_windows(resize_size, image_size):
+def ten_windows(resize_size: int, image_size: int) -> list[Window]:
     """Return the four corners and the centre, then the same five flipped."""
     far = _margin(resize_size, image_size)
     corners = [Window(0, 0), Window(0, far), Window(far, 0), Window(far, far)]
@@ -138,7 +146,9 @@ def ten_windows(resize_size, image_size):
     return [*upright, *(window._replace(flip=True) for window in upright)]
 
 
-def take(image, window, image_size, out=None):
+def take(
+    image: np.ndarray, window: Window, image_size: int, out: np.ndarray | None = None
+) -> np.ndarray:
     """Cut a window out of a squashed image.
 
     Args:
@@ -168,7 +178,13 @@ def take(image, window, image_size, out=None):
     return out
 
 
-def boxes_in_window(boxes_xyxy, size, window, resize_size, image_size):
+def boxes_in_window(
+    boxes_xyxy: np.ndarray,
+    size: np.ndarray | Sequence[int],
+    window: Window,
+    resize_size: int,
+    image_size: int,
+) -> np.ndarray:
     """Map boxes from pixels of the original image to coordinates relative to a window.
 
     Args:
@@ -191,7 +207,9 @@ def boxes_in_window(boxes_xyxy, size, window, resize_size, image_size):
     return boxes_rel_xyxy.astype(np.float32)
 
 
-def boxes_out_of_window(boxes_rel_xyxy, window, resize_size, image_size):
+def boxes_out_of_window(
+    boxes_rel_xyxy: np.ndarray, window: Window, resize_size: int, image_size: int
+) -> np.ndarray:
     """Map boxes [..., 4] from coordinates relative to a window to ones relative to the image.
 
     The way back from `boxes_in_window`, but for the size of the original; the type stays.
@@ -204,7 +222,9 @@ def boxes_out_of_window(boxes_rel_xyxy, window, resize_size, image_size):
     return (boxes * (image_size / resize_size) + offset).astype(np.asarray(boxes_rel_xyxy).dtype)
 
 
-def boxes_out_of_center(boxes_rel_xyxy, resize_size, image_size):
+def boxes_out_of_center(
+    boxes_rel_xyxy: np.ndarray, resize_size: int, image_size: int
+) -> np.ndarray:
     """Map boxes [..., 4] relative to the central window to ones relative to the image."""
     window = center_window(resize_size, image_size)
     return boxes_out_of_window(boxes_rel_xyxy, window, resize_size, image_size)

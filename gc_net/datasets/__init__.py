@@ -1,6 +1,11 @@
 """Datasets: where images, labels and (for evaluation only) boxes come from."""
 
+from typing import TYPE_CHECKING, Any
+
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.data.splits import Dataset
 
 DATASETS = Registry(
     "dataset",
@@ -13,6 +18,6 @@ DATASETS = Registry(
 )
 
 
-def get(name, **kwargs):
+def get(name: "str | Dataset", **kwargs: Any) -> "Dataset":
     """Open the dataset called `name`, e.g. `get("folder", data_dir="my_photos")`."""
     return DATASETS.get(name)(**kwargs) if isinstance(name, str) else name

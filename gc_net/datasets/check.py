@@ -7,6 +7,8 @@ their contents. The outcome is a `Report` (`gc_net.datasets.check_report`).
 import concurrent.futures
 import hashlib
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +17,16 @@ from gc_net.datasets.check_report import Report, SplitReport
 from gc_net.datasets.image_files import SPLIT_NAMES
 from gc_net.progress import track
 
+if TYPE_CHECKING:
+    from gc_net.data.splits import Dataset, Split
+
 # Images handed out at once: enough to keep all threads busy, few enough to hold in memory.
 _CHUNK = 1024
 # Formats differ in whether the last pixel counts, and scaled boxes are rounded.
 BOX_TOLERANCE = 1.0
 
 
-def check_dataset(dataset, workers=None):
+def check_dataset(dataset: "Dataset", workers: int | None = None) -> Report:
     """Return the `Report` of a dataset.
 
     Args:
@@ -46,7 +51,7 @@ def check_dataset(dataset, workers=None):
     )
 
 
-def measure(split, workers=None):
+def measure(split: "Split", workers: int | None = None) -> tuple[np.ndarray, list[tuple[int, str]]]:
     """Decode every image of a split.
 
     Returns:
@@ -71,7 +76,9 @@ def measure(split, workers=None):
     return sizes, failures
 
 
-def find_duplicates(splits, workers=None):
+def find_duplicates(
+    splits: "Sequence[Split]", workers: int | None = None
+) -> tuple[list, list, int]:
     """Find files of the same contents.
 
     Files are hashed only where another has the same size; empty ones, and images that are not

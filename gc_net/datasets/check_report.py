@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class SplitReport:
     box_error: str | None = None
 
     @property
-    def num_images(self):
+    def num_images(self) -> int:
         return sum(self.class_counts)
 
 
@@ -53,7 +54,7 @@ class Report:
     num_duplicates_within: int
 
     @property
-    def problems(self):
+    def problems(self) -> list[tuple[str, Sequence[str]]]:
         """[(what, examples)], one for each kind of problem."""
         found = []
         for name, split in self.splits.items():
@@ -73,7 +74,7 @@ class Report:
         ]
         return [(what, examples) for what, examples in found if examples]
 
-    def text(self, all_classes=False, examples=5):
+    def text(self, all_classes: bool = False, examples: int = 5) -> str:
         """Return the report for a person.
 
         Args:
@@ -104,7 +105,7 @@ class Report:
         # Names of files may hold what a terminal cannot print.
         return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike) -> None:
         """Write the report, with every file it found, as JSON."""
         content = dataclasses.asdict(self)
         content["problems"] = {what: len(found) for what, found in self.problems}
@@ -113,7 +114,7 @@ class Report:
             json.dump(content, file, indent=2)
 
 
-def check_place(path):
+def check_place(path: str | os.PathLike) -> None:
     """Raise an `OSError` where no report can be saved: better before than after all the work."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)

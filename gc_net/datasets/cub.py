@@ -20,9 +20,12 @@ main direction as across it: a bird that faces the camera has no axis that an im
 
 import dataclasses
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError, Dataset
 from gc_net.datasets.annotations.annotation import make_box
 from gc_net.datasets.image_files import (
@@ -31,7 +34,6 @@ from gc_net.datasets.image_files import (
     file_split,
     join_boxes,
     read_lines,
-    some,
 )
 
 FOLDER = "CUB_200_2011"
@@ -76,7 +78,7 @@ class CUB(Dataset):
 
     name = "cub"
 
-    def __init__(self, data_dir, seed=0, num_classes=None):
+    def __init__(self, data_dir: str, seed: int = 0, num_classes: int | None = None):
         self.data_dir = data_folder(data_dir, "images.txt", FOLDER)
         self.seed = seed
         self._root = os.path.join(self.data_dir, "images")
@@ -130,7 +132,7 @@ class CUB(Dataset):
             )
 
 
-def read_lists(data_dir):
+def read_lists(data_dir: str) -> Lists:
     """Return the `Lists` of the copy in `data_dir`; a `DataError` names the file and line."""
 
     def path(name):
@@ -159,12 +161,12 @@ def read_lists(data_dir):
     )
 
 
-def read_boxes(data_dir, image_ids):
+def read_boxes(data_dir: str, image_ids: Sequence[int]) -> dict[int, tuple[float, ...]]:
     """Return {image id: xyxy in pixels}; there must be one box for each of `image_ids`."""
     return read_by_id(os.path.join(data_dir, _BOXES), _box, image_ids)
 
 
-def read_axes(data_dir):
+def read_axes(data_dir: str) -> dict[int, float]:
     """Return {image id: angle of the bird's axis in radians}, for those that have one.
 
     Angles are in (−π/2, π/2], clockwise on screen, in pixels of the original image.
@@ -192,7 +194,7 @@ def read_axes(data_dir):
     return {image_id: angle for image_id, angle in axes.items() if angle is not None}
 
 
-def axis_of(parts, beak, tail):
+def axis_of(parts: Mapping[int, tuple], beak: int, tail: int) -> float | None:
     """Return the angle of the axis of a bird in radians, or None where it shows none.
 
     Args:
@@ -215,7 +217,9 @@ def _centred(parts):
     return points - points.mean(axis=0)
 
 
-def read_by_id(path, parse, image_ids=None):
+def read_by_id(
+    path: str | os.PathLike, parse: Callable[..., Any], image_ids: Sequence[int] | None = None
+) -> dict[int, Any]:
     """Return {id: parsed rest of the line} of one of CUB's lists.
 
     Args:
@@ -249,7 +253,7 @@ def read_by_id(path, parse, image_ids=None):
     return values
 
 
-def missing_files(root, files):
+def missing_files(root: str, files: Iterable[str]) -> list[str]:
     """Return those of `files` that are not below `root`, looking into each folder once."""
     present = {}
     missing = []
@@ -265,7 +269,7 @@ def missing_files(root, files):
     return missing
 
 
-def readable_name(folder):
+def readable_name(folder: str) -> str:
     """Return `"Black footed Albatross"` for `"001.Black_footed_Albatross"`."""
     number, dot, name = folder.partition(".")
     return (name if dot and number.isdecimal() else folder).replace("_", " ").strip()

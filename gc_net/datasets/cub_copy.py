@@ -15,9 +15,10 @@ import zlib
 
 import numpy as np
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError
 from gc_net.datasets.cub import FOLDER, missing_files, read_boxes, read_lists
-from gc_net.datasets.image_files import data_folder, some
+from gc_net.datasets.image_files import data_folder
 from gc_net.progress import track
 
 ARCHIVE_BYTES = 1_150_585_339
@@ -40,17 +41,17 @@ class Findings:
     lines: list[str] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
 
-    def add(self, text, problem=False):
+    def add(self, text: str, problem: bool = False) -> None:
         self.lines.append(f"{'!' if problem else ' '} {text}")
         if problem:
             self.problems.append(text)
 
-    def count(self, what, found, expected):
+    def count(self, what: str, found: int, expected: int) -> None:
         """Compare a count with the one in the complete dataset."""
         lacking = f", {expected - found:,} missing" if found < expected else ""
         self.add(f"{what}: {found:,} of {expected:,}{lacking}", found != expected)
 
-    def text(self):
+    def text(self) -> str:
         """Return what was found, problems marked by `!`, and the verdict."""
         if not self.problems:
             return "\n".join([*self.lines, "The copy is complete."])
@@ -58,7 +59,9 @@ class Findings:
         return "\n".join([*self.lines, verdict])
 
 
-def prepare(data_dir=None, archive=None, output=None):
+def prepare(
+    data_dir: str | None = None, archive: str | None = None, output: str | None = None
+) -> Findings:
     """Return the `Findings` on an unpacked copy, or on an archive and what is unpacked from it.
 
     Args:
@@ -76,7 +79,7 @@ def prepare(data_dir=None, archive=None, output=None):
     return findings
 
 
-def verify_archive(path):
+def verify_archive(path: str | os.PathLike) -> Findings:
     """Return the `Findings` on a downloaded `CUB_200_2011.tgz`, without unpacking it."""
     findings = Findings()
     try:
@@ -92,7 +95,7 @@ def verify_archive(path):
     return findings
 
 
-def verify_copy(data_dir):
+def verify_copy(data_dir: str) -> Findings:
     """Return the `Findings` on an unpacked copy: lists, counts, and image files.
 
     Args:
@@ -118,7 +121,7 @@ def verify_copy(data_dir):
     return findings
 
 
-def unpack(archive, output):
+def unpack(archive: str, output: str) -> str:
     """Unpack the archive into `output` and return its `CUB_200_2011` folder.
 
     Members that would be written elsewhere, links out of the folder and devices are refused. The

@@ -19,6 +19,7 @@ import warnings
 import numpy as np
 
 from gc_net.data.index import list_images
+from gc_net.data.names import some
 from gc_net.data.splits import DataError, Dataset
 from gc_net.datasets.annotations import read_boxes
 from gc_net.datasets.annotations.match import match_images, match_labels
@@ -28,7 +29,6 @@ from gc_net.datasets.image_files import (
     existing_folder,
     file_split,
     join_boxes,
-    some,
 )
 
 BOX_FILES = (
@@ -57,7 +57,9 @@ class Folder(Dataset):
     name = "folder"
     evaluation_options = ("boxes",)
 
-    def __init__(self, data_dir, seed=0, boxes=None, test_fraction=0.2):
+    def __init__(
+        self, data_dir: str, seed: int = 0, boxes: str | None = None, test_fraction: float = 0.2
+    ):
         if not 0 < test_fraction < 1:
             raise ValueError(f"test_fraction must lie between 0 and 1. Received: {test_fraction}.")
         self.data_dir = existing_folder(data_dir)

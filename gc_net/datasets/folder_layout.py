@@ -4,11 +4,16 @@ import dataclasses
 import hashlib
 import itertools
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError
-from gc_net.datasets.image_files import some
+
+if TYPE_CHECKING:
+    from gc_net.data.listing import Listing
 
 _TRAIN_NAMES = ("train", "training")
 # `test` first: where there are three parts, `val` was for choices made before the final figure.
@@ -30,10 +35,10 @@ class Part:
     loose: int
 
     @property
-    def filled(self):
+    def filled(self) -> list[str]:
         return [name for name, count in self.counts.items() if count]
 
-    def class_of(self, folder):
+    def class_of(self, folder: str) -> str | None:
         """Return the name of the class that `folder` belongs to, or None."""
         inside = folder.startswith(self.prefix) and folder != self.prefix.rstrip("/")
         return folder[len(self.prefix) :].partition("/")[0] if inside else None
@@ -54,7 +59,7 @@ class Layout:
     left_out: list[str]
 
 
-def find_layout(listing):
+def find_layout(listing: "Listing") -> Layout:
     """Return the `Layout` of a `Listing`.
 
     `train/` beside `test/` or `val/` is the training split, and the other one, if it has folders of
@@ -108,7 +113,7 @@ def _holds_classes(listing, whole, train):
     )
 
 
-def part(listing, prefix):
+def part(listing: "Listing", prefix: str) -> Part:
     """Return the `Part` of a `Listing` below `prefix`."""
     counts, loose = {}, 0
     empty = Part(prefix, counts, 0)
@@ -121,7 +126,7 @@ def part(listing, prefix):
     return Part(prefix, dict(sorted(counts.items())), loose)
 
 
-def check_classes(data_dir, train, listing):
+def check_classes(data_dir: str, train: Part, listing: "Listing") -> None:
     """Raise a `DataError` that says what was found unless `train` holds two full classes."""
     folder = os.path.join(data_dir, train.prefix)
     layout = f"Expected {os.path.join(folder, '<class>', '<image>')}, two classes or more."
@@ -148,7 +153,9 @@ def check_classes(data_dir, train, listing):
         )
 
 
-def seeded_test_mask(files, labels, seed, fraction):
+def seeded_test_mask(
+    files: Sequence[str], labels: np.ndarray, seed: int, fraction: float
+) -> np.ndarray:
     """Return a bool [N]: which images are for testing.
 
     Each class gives `fraction` of its images, at least one, and keeps at least one. An image's

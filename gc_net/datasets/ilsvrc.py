@@ -19,9 +19,10 @@ import warnings
 import numpy as np
 
 from gc_net.data.index import list_images
+from gc_net.data.names import some
 from gc_net.data.splits import DataError, Dataset
 from gc_net.datasets.ilsvrc_lists import read_solution, read_synsets, read_xmls, short_names
-from gc_net.datasets.image_files import check_split_name, data_folder, file_split, join_boxes, some
+from gc_net.datasets.image_files import check_split_name, data_folder, file_split, join_boxes
 
 _IMAGES = os.path.join("Data", "CLS-LOC")
 _FOLDER_OF_SPLIT = {"train": "train", "test": "val"}
@@ -42,7 +43,7 @@ class ILSVRC(Dataset):
 
     name = "ilsvrc"
 
-    def __init__(self, data_dir, seed=0):
+    def __init__(self, data_dir: str, seed: int = 0):
         self.data_dir = data_folder(data_dir, _IMAGES, "ILSVRC")
         self.seed = seed
         synsets = self._read_synsets()

@@ -3,12 +3,14 @@
 import collections
 import csv
 import os
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError
 from gc_net.datasets.annotations.annotation import make_box
 from gc_net.datasets.annotations.voc import read_file
-from gc_net.datasets.image_files import read_lines, some
+from gc_net.datasets.image_files import read_lines
 
 _HEADER = ["ImageId", "PredictionString"]
 
@@ -20,7 +22,7 @@ class Annotation(NamedTuple):
     boxes_xyxy: list[tuple[float, float, float, float]]
 
 
-def read_synsets(path):
+def read_synsets(path: str | os.PathLike) -> dict[str, str]:
     """Return {wnid: names} of `LOC_synset_mapping.txt`, in the order of the wnids."""
     synsets = {}
     for place, line in read_lines(path):
@@ -31,7 +33,7 @@ def read_synsets(path):
     return dict(sorted(synsets.items()))
 
 
-def short_names(synsets):
+def short_names(synsets: Mapping[str, str]) -> list[str]:
     """Return the first name of each class, with the wnid after it where two share a name.
 
     Args:
@@ -45,7 +47,7 @@ def short_names(synsets):
     ]
 
 
-def read_solution(path, wnids):
+def read_solution(path: str | os.PathLike, wnids: Collection[str]) -> dict[str, Annotation]:
     """Return {image id: `Annotation`} of `LOC_val_solution.csv`.
 
     Args:
@@ -73,7 +75,7 @@ def read_solution(path, wnids):
     return annotations
 
 
-def read_xmls(folder, wnids):
+def read_xmls(folder: str | os.PathLike, wnids: Collection[str]) -> dict[str, Annotation]:
     """Return {image id: `Annotation`} of the XML files in `folder`."""
     annotations = {}
     for name in sorted(os.listdir(folder)):

@@ -1,6 +1,7 @@
 """What datasets made of image files share: making splits, joining boxes, naming places."""
 
 import os
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from gc_net.data.splits import DataError, Split, Truth
 SPLIT_NAMES = ("train", "test")
 
 
-def file_split(name, class_names, labels, files, root):
+def file_split(
+    name: str, class_names: Sequence[str], labels: np.ndarray, files: np.ndarray, root: str
+) -> Split:
     """Return the `Split` of image files below `root`.
 
     Args:
@@ -26,7 +29,7 @@ def file_split(name, class_names, labels, files, root):
     return Split(name, tuple(class_names), labels, files, root, FileReader(root, files))
 
 
-def join_boxes(image_indices, boxes_xyxy, num_images):
+def join_boxes(image_indices: np.ndarray, boxes_xyxy: np.ndarray, num_images: int) -> Truth:
     """Return the `Truth` of boxes that were read in any order.
 
     Args:
@@ -42,13 +45,13 @@ def join_boxes(image_indices, boxes_xyxy, num_images):
     return Truth(boxes_xyxy[np.argsort(image_indices, kind="stable")], starts)
 
 
-def check_split_name(name):
+def check_split_name(name: str) -> None:
     """Raise a `ValueError` unless `name` is one a dataset has."""
     if name not in SPLIT_NAMES:
         raise ValueError(f"Unknown split {name!r}. Known ones: {', '.join(SPLIT_NAMES)}.")
 
 
-def existing_folder(data_dir):
+def existing_folder(data_dir: str | os.PathLike) -> str:
     """Return the absolute path of `data_dir`, in which `~` stands for the home folder."""
     if data_dir is None:
         raise DataError("This dataset is read from files: say where they are with data_dir.")
@@ -58,7 +61,7 @@ def existing_folder(data_dir):
     return data_dir
 
 
-def data_folder(data_dir, marker, below):
+def data_folder(data_dir: str | os.PathLike, marker: str, below: str) -> str:
     """Return `data_dir`, or the folder `below` it, whichever holds `marker`.
 
     Args:
@@ -76,7 +79,7 @@ def data_folder(data_dir, marker, below):
     )
 
 
-def read_lines(path):
+def read_lines(path: str | os.PathLike) -> Iterator[tuple[str, str]]:
     """Yield `(place, text)` for each line of a text file that is not blank.
 
     `place` is `"file, line n"`, ready for an error message.
@@ -90,10 +93,3 @@ def read_lines(path):
         raise DataError(f"{path} is not UTF-8 text ({error.reason}).") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def some(items, limit=5):
-    """Return the first few of `items` as text, and how many more there are."""
-    items = [str(item) for item in items]
-    text = ", ".join(items[:limit])
-    return f"{text} and {len(items) - limit:,} more" if len(items) > limit else text

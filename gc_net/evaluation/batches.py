@@ -1,25 +1,34 @@
 """The batches that evaluation and diagnosis look at, and plain words where nothing can be read."""
 
 import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gc_net.data.loading import Unreadable
 from gc_net.data.pipeline import evaluation_batches, explained, num_steps
 from gc_net.progress import track
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from gc_net.data.splits import Split, Truth
+
 _log = logging.getLogger("gc_net")
 
 
 def readable_batches(
-    split,
-    truth=None,
+    split: "Split",
+    truth: "Truth | None" = None,
     *,
-    indices,
-    batch_size,
-    label,
-    unreadable=None,
-    nothing="No image could be evaluated. ",
-    **options,
-):
+    indices: np.ndarray,
+    batch_size: int,
+    label: str,
+    unreadable: Unreadable | None = None,
+    nothing: str = "No image could be evaluated. ",
+    **options: Any,
+) -> "Iterator[dict[str, tf.Tensor]]":
     """Yield the batches of `evaluation_batches`, showing how far they have come.
 
     Args:

@@ -1,9 +1,12 @@
 """Localization by class and by object size, from an evaluation's values per image."""
 
 import itertools
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from gc_net.evaluation.results import Evaluation
 
 # Shares of the image's area that a true box covers. Fixed, so that two runs can be compared.
 SIZE_EDGES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
@@ -29,7 +32,7 @@ class Group(NamedTuple):
     interval: tuple[float, float]
 
 
-def by_class(evaluation):
+def by_class(evaluation: "Evaluation") -> list[tuple[int, Group]]:
     """Return (label, `Group`) of every class that has images with boxes, in label order.
 
     Where no image has one, all images count, and those whose class was found are right.
@@ -47,7 +50,7 @@ def by_class(evaluation):
     ]
 
 
-def by_size(evaluation):
+def by_size(evaluation: "Evaluation") -> list[Group]:
     """Return the `Group`s of images whose object covers a similar share of the image.
 
     An image with several boxes counts by its largest.
@@ -68,7 +71,7 @@ def by_size(evaluation):
     ]
 
 
-def object_shares(evaluation):
+def object_shares(evaluation: "Evaluation") -> np.ndarray:
     """Return the share [N] of each image's area that its largest true box covers."""
     boxes = evaluation.truth_boxes_rel_xyxy.astype(np.float64)  # [N, K, 4]
     areas = (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
@@ -78,7 +81,7 @@ def object_shares(evaluation):
     return largest * (evaluation.image_size / evaluation.resize_size) ** 2
 
 
-def wilson_interval(hits, count):
+def wilson_interval(hits: float, count: int) -> tuple[float, float]:
     """Return the 95 % limits, in percent, of a share seen in `count` images (Wilson 1927).
 
     A bootstrap of a handful of images, all of them right, would claim to be certain.

@@ -27,8 +27,8 @@ from gc_net.methods.base import hits_by_level
 from gc_net.record import Record
 from gc_net.report.images import image_reader, mask_renderer, mean_color
 from gc_net.report.report import remove_report, write_report
+from gc_net.run_files import RunError
 from gc_net.stages.config import DataConfig
-from gc_net.stages.run_folder import RunError
 from gc_net.training.data import open_dataset
 
 

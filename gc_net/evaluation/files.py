@@ -2,15 +2,19 @@
 
 import json
 import os
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gc_net.atomic_files import replaced_file
 
+if TYPE_CHECKING:
+    from gc_net.evaluation.results import Evaluation
+
 METRICS_FILE = "metrics.json"
 
 
-def evaluation_folder(model_dir):
+def evaluation_folder(model_dir: str | os.PathLike) -> str:
     """Return the folder that a model's evaluation is written to where no other is given.
 
     Beside the model of a run, which is called `model`; inside the folder of any other, since
@@ -21,7 +25,7 @@ def evaluation_folder(model_dir):
     return os.path.join(parent if name == "model" else model_dir, "evaluation")
 
 
-def predictions(evaluation):
+def predictions(evaluation: "Evaluation") -> dict[str, Any]:
     """Return what `predictions.json` holds: a header, and a record for every image.
 
     Boxes and true boxes are xyxy in pixels of the original images; coefficients are relative to
@@ -62,12 +66,12 @@ def predictions(evaluation):
     }
 
 
-def write_json(path, content):
+def write_json(path: str | os.PathLike, content: Any) -> None:
     """Write `content` to `path`, all at once."""
     write_text(path, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def write_text(path, text):
+def write_text(path: str | os.PathLike, text: str) -> None:
     """Write a text file, all at once; its folder is made where need be."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with replaced_file(path) as file:

@@ -1,5 +1,8 @@
 """From values per image to the numbers of a table, each with its 95 % interval."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from gc_net import metrics
@@ -8,7 +11,14 @@ from gc_net import metrics
 _DECIMALS = 4
 
 
-def method_metrics(labels, top_classes, iou, hits, located, more=None):
+def method_metrics(
+    labels: np.ndarray,
+    top_classes: np.ndarray,
+    iou: np.ndarray,
+    hits: np.ndarray,
+    located: np.ndarray,
+    more: Mapping[str, np.ndarray] | None = None,
+) -> dict[str, Any]:
     """Return the metrics of one method, with intervals.
 
     Args:
@@ -39,7 +49,7 @@ def method_metrics(labels, top_classes, iou, hits, located, more=None):
     return summarized(values)
 
 
-def class_errors(labels, top_classes):
+def class_errors(labels: np.ndarray, top_classes: np.ndarray) -> dict[str, np.ndarray]:
     """Return the values [N] of ClsErr top-1 and top-5, for `summarized`."""
     return {
         "cls_err_top1": _wrong(metrics.in_top(top_classes, labels, 1)),
@@ -47,7 +57,7 @@ def class_errors(labels, top_classes):
     }
 
 
-def summarized(values):
+def summarized(values: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """Return the mean and the interval of each of a dict of values [N]; NaN is left out."""
     names = list(values)
     columns = np.stack([np.asarray(values[name], np.float64) for name in names], axis=1)  # [N, M]

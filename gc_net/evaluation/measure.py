@@ -1,5 +1,8 @@
 """The one pass over the images: what the localizer says of a batch, compared with its truth."""
 
+from collections.abc import Callable
+from typing import Any
+
 import cv2
 import numpy as np
 import tensorflow as tf
@@ -18,7 +21,9 @@ from gc_net.shapes.frame import principal_axes
 _TOP = 5
 
 
-def batch_function(localizer: Localizer, methods: list[Method], ten_crop: bool):
+def batch_function(
+    localizer: Localizer, methods: list[Method], ten_crop: bool
+) -> Callable[..., dict[str, Any]]:
     """Return a graph of squashed images and labels to a dict of a batch's outputs.
 
     It is the localizer's first look. Other methods look at the features that its classifier sees.
@@ -65,7 +70,7 @@ def collect(
     protocol: Protocol,
     *,
     ten_crop: bool,
-    **options,
+    **options: Any,
 ) -> dict[str, np.ndarray]:
     """Run the localizer over the images and compare each batch with its truth at once.
 

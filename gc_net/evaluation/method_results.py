@@ -1,6 +1,8 @@
 """Other methods on their way through an evaluation: made ready before it, summed up after it."""
 
 import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gc_net.evaluation import intervals
 from gc_net.evaluation.batches import readable_batches
@@ -9,13 +11,25 @@ from gc_net.evaluation.results import MethodResult
 from gc_net.methods import DEFAULT, get
 from gc_net.methods.base import Unsuitable
 
+if TYPE_CHECKING:
+    from gc_net.data.splits import Dataset
+    from gc_net.evaluation.protocols import Protocol
+    from gc_net.localizer import Localizer
+    from gc_net.methods.base import Method
+
 _log = logging.getLogger("gc_net")
 
 # Training images that a method may be fitted on; more change a principal component little.
 _FIT_IMAGES = 1000
 
 
-def prepared(names, localizer, dataset, cache, batch_size):
+def prepared(
+    names: Sequence[str] | None,
+    localizer: "Localizer",
+    dataset: "Dataset",
+    cache: str | None,
+    batch_size: int,
+) -> "list[Method]":
     """Return methods that are ready to be used.
 
     Args:
@@ -60,7 +74,9 @@ def prepared(names, localizer, dataset, cache, batch_size):
     return methods
 
 
-def results(methods, protocol, found):
+def results(
+    methods: "Sequence[Method]", protocol: "Protocol", found: Mapping[str, Any]
+) -> dict[str, MethodResult]:
     """Return the `MethodResult`s by name, given what `measure.collect` found.
 
     Their LocErr takes the class of what the network sees, without a second look: that would follow

@@ -17,10 +17,15 @@ where nothing lies outside, hence the clipping. `wsoleval` gives what the public
 et al. (clovaai/wsolevaluation) makes of the masks as score maps; see `gc_net.evaluation.wsoleval`.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from gc_net import heat_maps, metrics
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.shapes.base import Shape
 
 
 class Protocol:
@@ -36,11 +41,13 @@ class Protocol:
     frame: str
     levels = np.arange(1, 40) / 40
 
-    def hits(self, iou, threshold=0.5):
+    def hits(self, iou: np.ndarray, threshold: float = 0.5) -> np.ndarray:
         """Return whether an IoU is good enough, bool of the same shape; False for NaN."""
         return iou > threshold
 
-    def truth_boxes(self, boxes_rel_xyxy, boxes_xyxy, sizes):
+    def truth_boxes(
+        self, boxes_rel_xyxy: np.ndarray, boxes_xyxy: np.ndarray, sizes: np.ndarray
+    ) -> np.ndarray:
         """Return the true boxes [N, K, 4] in the units boxes are compared in.
 
         Args:
@@ -50,15 +57,23 @@ class Protocol:
         """
         return boxes_rel_xyxy
 
-    def box_iou(self, boxes_rel_xyxy, truth_boxes, num_truth):
+    def box_iou(
+        self, boxes_rel_xyxy: np.ndarray, truth_boxes: np.ndarray, num_truth: np.ndarray
+    ) -> np.ndarray:
         """Return the IoU [N, ...] of boxes [N, ..., 4] given in relative coordinates."""
         return metrics.best_iou(self.compared(boxes_rel_xyxy), truth_boxes, num_truth)
 
-    def compared(self, boxes_rel_xyxy):
+    def compared(self, boxes_rel_xyxy: np.ndarray) -> np.ndarray:
         """Return predicted boxes as they are compared."""
         return boxes_rel_xyxy
 
-    def shape_iou(self, shape, coefficients, truth_boxes, num_truth):
+    def shape_iou(
+        self,
+        shape: "Shape",
+        coefficients: np.ndarray,
+        truth_boxes: np.ndarray,
+        num_truth: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the IoU of shapes, by which they are located, and the one for MaxBoxAccV2.
 
         Args:
@@ -71,7 +86,14 @@ class Protocol:
         iou = self.box_iou(boxes_rel_xyxy, truth_boxes, num_truth)
         return iou, iou
 
-    def map_iou(self, maps, truth_boxes, num_truth, image_size, cut=None):
+    def map_iou(
+        self,
+        maps: np.ndarray,
+        truth_boxes: np.ndarray,
+        num_truth: np.ndarray,
+        image_size: int,
+        cut: float | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the IoU of the boxes that heat maps give at every level.
 
         Args:
@@ -114,6 +136,6 @@ PROTOCOLS = Registry(
 )
 
 
-def get(name):
+def get(name: str | Protocol) -> Protocol:
     """Return the protocol called `name`; a protocol passes through."""
     return PROTOCOLS.get(name)() if isinstance(name, str) else name

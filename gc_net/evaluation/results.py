@@ -108,7 +108,7 @@ class Evaluation:
     def __len__(self):
         return len(self.labels)
 
-    def boxes_in_images(self, boxes_rel_xyxy):
+    def boxes_in_images(self, boxes_rel_xyxy: np.ndarray) -> np.ndarray:
         """Return boxes [N, ..., 4] of the frame as xyxy in pixels of the original images."""
         boxes = np.asarray(boxes_rel_xyxy, np.float64)
         boxes = transforms.boxes_out_of_center(boxes, self.resize_size, self.image_size)
@@ -116,7 +116,7 @@ class Evaluation:
         return boxes * scale.reshape(-1, *[1] * (boxes.ndim - 2), 4)
 
 
-def read_history(model_dir):
+def read_history(model_dir: str | os.PathLike) -> dict[str, dict[str, np.ndarray]]:
     """Return the logs of the stages that trained a model: {stage: {column: [E] float64}}.
 
     They are `<stage>/log.csv` in the folder of the run, which holds the model's folder and a

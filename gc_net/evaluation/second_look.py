@@ -175,7 +175,7 @@ def fold_judges(
     """
     from gc_net.stages.config import DataConfig
     from gc_net.stages.fold_classifiers import fold_name
-    from gc_net.stages.runner import run_settings
+    from gc_net.stages.run_folder import run_settings
     from gc_net.training.folds import assign_folds
 
     record = run_settings(run_dir, "classifier")

@@ -14,6 +14,7 @@ ones, which looks the same at every level: there is no best threshold to be foun
 """
 
 import os
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
@@ -23,6 +24,11 @@ from gc_net.atomic_files import replaced_file
 from gc_net.evaluation import protocols
 from gc_net.evaluation.files import write_text
 from gc_net.evaluation.protocols import Protocol
+
+if TYPE_CHECKING:
+    from gc_net.data.splits import Truth
+    from gc_net.evaluation.results import Evaluation
+    from gc_net.shapes.base import Shape
 
 RESOLUTION = 224
 # The evaluator tries a thousand cuts, but 8 bits can tell these apart: pixels above 0, 1, …, 254.
@@ -78,7 +84,7 @@ class WSOLEval(Protocol):
         return iou[:, 0], iou[:, 1]  # [N, 2, T] to [N, T] each
 
 
-def shape_masks(shape, coefficients):
+def shape_masks(shape: "Shape", coefficients: np.ndarray) -> np.ndarray:
     """Return the shapes filled with ones, bool [N, 224, 224]: GC-Net's score maps."""
     return np.asarray(shape.masks(coefficients, RESOLUTION, RESOLUTION))[..., 0] > 0
 
@@ -129,7 +135,7 @@ def _outline_boxes(mask):
     return boxes, int(np.argmax([cv2.contourArea(outline) for outline in outlines]))
 
 
-def check_frame(protocol):
+def check_frame(protocol: Protocol) -> None:
     """Raise where a protocol does not show what score maps must."""
     if protocol.frame != "full":
         raise ValueError(
@@ -138,7 +144,7 @@ def check_frame(protocol):
         )
 
 
-def write_score_maps(folder, evaluation, truth):
+def write_score_maps(folder: str | os.PathLike, evaluation: "Evaluation", truth: "Truth") -> str:
     """Write score maps and lists as clovaai/wsolevaluation reads them.
 
         <folder>/scoremaps/<file>.npy                   float32 [224, 224], zeros and ones

@@ -75,7 +75,7 @@ def entropy_figure(
     count: int,
     cell: int,
     seed: int,
-    **_,
+    **_: Any,
 ) -> "Figure":
     """Draw one image masked at several scales, and the entropy over all scales.
 

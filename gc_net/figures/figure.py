@@ -15,7 +15,7 @@ the central window, and thus a little larger.
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gc_net.registry import Registry
 
@@ -45,7 +45,7 @@ def visualize(
     *,
     split: str = "test",
     dots_per_inch: float = 300,
-    **options,
+    **options: Any,
 ) -> "np.ndarray | Figure":
     """Draw a figure and write it to a .png, .jpg or .pdf file.
 

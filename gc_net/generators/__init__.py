@@ -1,6 +1,11 @@
 """Generators: coefficients to soft masks, differentiable in the coefficients."""
 
+from typing import TYPE_CHECKING, Any
+
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    import keras
 
 GENERATORS = Registry(
     "generator",
@@ -11,6 +16,6 @@ GENERATORS = Registry(
 )
 
 
-def get(name, **kwargs):
+def get(name: "str | keras.layers.Layer", **kwargs: Any) -> "keras.layers.Layer":
     """Build the generator called `name`; a generator passes through."""
     return GENERATORS.get(name)(**kwargs) if isinstance(name, str) else name

@@ -1,6 +1,7 @@
 """The learning-driven generator: a network that turns coefficients into masks."""
 
 import os
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
@@ -9,10 +10,13 @@ from gc_net import shapes
 from gc_net.generators import networks
 from gc_net.weights import load_weights_npz
 
+if TYPE_CHECKING:
+    from gc_net.shapes.base import Shape
+
 WEIGHTS = os.path.join(os.path.dirname(__file__), "weights")
 
 
-def shipped_weights(shape, network):
+def shipped_weights(shape: "str | Shape", network: str) -> str | None:
     """Return the path of the weights that come with the package, or None where there are none."""
     path = os.path.join(WEIGHTS, f"{shape}_{network}.npz")
     return path if os.path.exists(path) else None
@@ -39,12 +43,12 @@ class LearnedGenerator(keras.Model):
 
     def __init__(
         self,
-        shape,
-        image_size=224,
-        network="implicit",
-        weights="shipped",
-        name="generator",
-        **kwargs,
+        shape: "str | Shape",
+        image_size: int | tuple[int, int] = 224,
+        network: str = "implicit",
+        weights: str | os.PathLike | None = "shipped",
+        name: str = "generator",
+        **kwargs: Any,
     ):
         # Coefficients stay float32 under mixed precision: bfloat16 knows only 256 positions.
         super().__init__(name=name, **{"dtype": "float32", **kwargs})

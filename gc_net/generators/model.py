@@ -1,12 +1,16 @@
 """The model-driven generator: masks from the level set, with a learnable sharpness."""
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras import ops
 
 from gc_net import shapes
 from gc_net.shapes.base import pixel_grid
+
+if TYPE_CHECKING:
+    from gc_net.shapes.base import Shape
 
 # Sharper than any image can show; the exponential alone would round to zero in the end.
 MIN_EPSILON = 1e-5
@@ -35,7 +39,15 @@ class ModelGenerator(keras.layers.Layer):
     kind = "model"
     learns_with_detector = True  # its ε
 
-    def __init__(self, shape, image_size, epsilon=0.1, grid="centers", name="generator", **kwargs):
+    def __init__(
+        self,
+        shape: "str | Shape",
+        image_size: int | tuple[int, int],
+        epsilon: float = 0.1,
+        grid: str = "centers",
+        name: str = "generator",
+        **kwargs: Any,
+    ):
         # Coefficients stay float32 under mixed precision: bfloat16 knows only 256 positions, and
         # φ spans many orders of magnitude.
         super().__init__(name=name, **{"dtype": "float32", **kwargs})
@@ -53,7 +65,7 @@ class ModelGenerator(keras.layers.Layer):
         self.built = True
 
     @property
-    def epsilon(self):
+    def epsilon(self) -> Any:
         """The current ε, a scalar tensor."""
         exponent = -self.initial_epsilon * ops.convert_to_tensor(self.sharpness)
         epsilon = self.initial_epsilon * ops.exp(ops.minimum(exponent, MAX_EXPONENT))

@@ -1,5 +1,7 @@
 """Networks for the learned generator: coefficients scaled to [−1, 1], to mask logits."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import layers, ops
@@ -18,7 +20,7 @@ class PaperNetwork(keras.Model):
 
     train_size = 224
 
-    def __init__(self, num_coefficients, name="paper", **kwargs):
+    def __init__(self, num_coefficients: int, name: str = "paper", **kwargs: Any):
         super().__init__(name=name, **{"dtype": "float32", **kwargs})
         self.num_coefficients = num_coefficients
         kernel = keras.initializers.RandomNormal(stddev=0.02)
@@ -82,7 +84,14 @@ class ImplicitNetwork(keras.Model):
     # small mask see every part of a shape.
     train_size = 48
 
-    def __init__(self, num_coefficients, num_curves=8, units=128, name="implicit", **kwargs):
+    def __init__(
+        self,
+        num_coefficients: int,
+        num_curves: int = 8,
+        units: int = 128,
+        name: str = "implicit",
+        **kwargs: Any,
+    ):
         super().__init__(name=name, **{"dtype": "float32", **kwargs})
         self.num_coefficients = num_coefficients
         self.num_curves = num_curves

@@ -12,7 +12,12 @@ looks at the end of the trunk, a function of backbone, number of outputs and fea
 model called `"head"`.
 """
 
+from typing import TYPE_CHECKING
+
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.heads.base import Head
 
 HEADS = Registry(
     "head",
@@ -29,7 +34,7 @@ HEADS = Registry(
 DETECTOR_HEADS = ("native", "position", "edges")
 
 
-def get(name):
+def get(name: "str | Head") -> "Head":
     """Return the `Head` called `name`; a head passes through."""
     from gc_net.heads.base import Head, OnTrunk
 

@@ -1,17 +1,22 @@
 """Heads on the end of a trunk."""
 
+from typing import TYPE_CHECKING
+
 import keras
 from keras import layers
 
 from gc_net.backbones.layers import outputs
 
+if TYPE_CHECKING:
+    from gc_net.backbones.base import Backbone
 
-def native(backbone, num_outputs, feature_shape):
+
+def native(backbone: "Backbone", num_outputs: int, feature_shape: tuple[int, ...]) -> keras.Model:
     """Return the head that the backbone's authors gave it."""
     return backbone.head(num_outputs, feature_shape)
 
 
-def position(backbone, num_outputs, feature_shape):
+def position(backbone: "Backbone", num_outputs: int, feature_shape: tuple[int, ...]) -> keras.Model:
     """Return a head that keeps positions: 64 channels, flattened.
 
     An average over all positions, as most native heads take, hardly knows where an object is.
@@ -24,7 +29,7 @@ def position(backbone, num_outputs, feature_shape):
     return keras.Model(inputs, outputs(num_outputs)(x), name="head")
 
 
-def maximum(backbone, num_outputs, feature_shape):
+def maximum(backbone: "Backbone", num_outputs: int, feature_shape: tuple[int, ...]) -> keras.Model:
     """Return a head of each channel's maximum over all positions and one linear layer."""
     inputs = keras.Input(tuple(feature_shape), name="features")
     x = layers.GlobalMaxPooling2D(name="pool")(inputs)

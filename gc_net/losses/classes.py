@@ -1,5 +1,7 @@
 """The loss that classifiers are trained by."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -14,7 +16,7 @@ class ClassLoss(keras.losses.Loss):
         smoothing: Part of each label that is spread evenly over all classes.
     """
 
-    def __init__(self, smoothing: float = 0.0, name: str = "class", **kwargs):
+    def __init__(self, smoothing: float = 0.0, name: str = "class", **kwargs: Any):
         super().__init__(name=name, **kwargs)
         self.smoothing = smoothing
 

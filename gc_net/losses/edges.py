@@ -1,5 +1,7 @@
 """The loss that a head of edges is taught by: how far its edges are off, and its mask."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -19,7 +21,7 @@ class EdgeLoss(keras.losses.Loss):
     `"mask"`, [B, S, S]: probabilities that are shown, and logits that are predicted.
     """
 
-    def __init__(self, name="edges", **kwargs):
+    def __init__(self, name: str = "edges", **kwargs: Any):
         super().__init__(name=name, **kwargs)
 
     def call(self, y_true, y_pred):
@@ -36,7 +38,7 @@ class EdgeLoss(keras.losses.Loss):
         )
 
 
-def generalized_iou(one, other):
+def generalized_iou(one: Any, other: Any) -> Any:
     """Return the generalized IoU [B] of boxes [B, 4], xyxy; ends that changed places have none."""
     low = ops.maximum(one[:, :2], other[:, :2])
     high = ops.minimum(one[:, 2:], other[:, 2:])

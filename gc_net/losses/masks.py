@@ -1,5 +1,7 @@
 """Losses between masks, by which generators and the warm-up of a detector are trained."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -8,7 +10,7 @@ from keras import ops
 class OverlapLoss(keras.losses.Loss):
     """1 − 2·Σpg/(Σp² + Σg²) of each image: zero exactly where two soft masks are the same."""
 
-    def __init__(self, name="overlap", **kwargs):
+    def __init__(self, name: str = "overlap", **kwargs: Any):
         super().__init__(name=name, **kwargs)
 
     def call(self, y_true, y_pred):
@@ -25,7 +27,7 @@ class DiceLoss(keras.losses.Loss):
         smooth: Added above and below, so that empty masks have a defined loss.
     """
 
-    def __init__(self, smooth=1.0, name="dice", **kwargs):
+    def __init__(self, smooth: float = 1.0, name: str = "dice", **kwargs: Any):
         super().__init__(name=name, **kwargs)
         self.smooth = smooth
 
@@ -47,7 +49,7 @@ class MaskLoss(DiceLoss):
     missed altogether its gradient is nearly zero; the two other terms mend one each.
     """
 
-    def __init__(self, smooth=1.0, name="mask", **kwargs):
+    def __init__(self, smooth: float = 1.0, name: str = "mask", **kwargs: Any):
         super().__init__(smooth=smooth, name=name, **kwargs)
 
     def call(self, y_true, y_pred):

@@ -105,7 +105,14 @@ class Method(abc.ABC):
         return None
 
     @abc.abstractmethod
-    def scores(self, protocol: Protocol, truth_boxes, num_truth, iou, iou_v2) -> list[Score]:
+    def scores(
+        self,
+        protocol: Protocol,
+        truth_boxes: np.ndarray,
+        num_truth: np.ndarray,
+        iou: np.ndarray,
+        iou_v2: np.ndarray,
+    ) -> list[Score]:
         """Return the `Score`s of all images.
 
         Args:

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from gc_net.classifier import Classifier
 from gc_net.training.masked_classifier import MaskedClassifier
-from gc_net.training.masks import ReplicaSeeds
+from gc_net.training.masks import RandomMasks, ReplicaSeeds
 
 
 class ClassifierTraining(MaskedClassifier):
@@ -24,7 +24,13 @@ class ClassifierTraining(MaskedClassifier):
         seed: Of what the method draws; the generator's state is a variable of the model.
     """
 
-    def __init__(self, classifier: Classifier, masks=None, seed: int = 0, **kwargs: Any):
+    def __init__(
+        self,
+        classifier: Classifier,
+        masks: RandomMasks | None = None,
+        seed: int = 0,
+        **kwargs: Any,
+    ):
         super().__init__(classifier, masks, **kwargs)
         self.seeds = ReplicaSeeds(seed)
         self._mean = _Mean(name="mean")

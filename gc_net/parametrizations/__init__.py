@@ -18,7 +18,12 @@ are the same.
 `edges` reads the outputs of one head, which finds edges: see `gc_net.parametrizations.edges`.
 """
 
+from typing import TYPE_CHECKING
+
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.parametrizations.base import Parametrization
 
 PARAMETRIZATIONS = Registry(
     "parametrization",
@@ -37,6 +42,6 @@ def of_head(head: str) -> str | None:
     return heads.get(head).parametrization
 
 
-def get(name):
+def get(name: "str | Parametrization") -> "Parametrization":
     """Return the parametrization called `name`; a parametrization passes through."""
     return PARAMETRIZATIONS.get(name)() if isinstance(name, str) else name

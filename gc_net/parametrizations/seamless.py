@@ -1,5 +1,7 @@
 """A parametrization without a seam: size and elongation, see `gc_net.parametrizations`."""
 
+from typing import Any
+
 from keras import ops
 
 from gc_net.parametrizations.base import Parametrization, logit
@@ -41,7 +43,7 @@ class Seamless(Parametrization):
         return ops.concatenate([logits[..., :2], size, *vector], axis=-1)
 
 
-def half_direction(e1, e2, damping):
+def half_direction(e1: Any, e2: Any, damping: float) -> Any:
     """Return θ = ½·atan2(e₂, e₁), with the derivative ½·(−e₂, e₁)/(e² + damping²)."""
     square = ops.stop_gradient(ops.square(e1) + ops.square(e2) + damping**2)
     # Only its derivative counts. Divided first: the product of large outputs would overflow.

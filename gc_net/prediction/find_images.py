@@ -3,14 +3,22 @@
 import functools
 import glob
 import os
+from typing import TYPE_CHECKING
 
 from gc_net.data.decode import IMAGE_EXTENSIONS
 from gc_net.data.listing import list_folder
 from gc_net.data.splits import DataError
 from gc_net.datasets.image_files import read_lines
 
+if TYPE_CHECKING:
+    from gc_net.data.loading import Unreadable
 
-def find_images(images, output_dir=None, unreadable=None):
+
+def find_images(
+    images: str,
+    output_dir: str | None = None,
+    unreadable: "Unreadable | None" = None,
+) -> tuple[str, list[str]]:
     """Return the folder that images are named from, and their names in it.
 
     A warning names what is passed over in a folder, as for a dataset.

@@ -1,6 +1,8 @@
 """Images given as files, encoded bytes or arrays, read as the images of a split are."""
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +10,7 @@ from gc_net.data.decode import decode_with_size, read_bytes
 from gc_net.data.splits import ImageError, Split
 
 
-def sources_split(images, class_names):
+def sources_split(images: Sequence[Any], class_names: Sequence[str]) -> Split:
     """Return a `Split` of images given by the user; its labels mean nothing.
 
     Args:
@@ -34,20 +36,20 @@ def sources_split(images, class_names):
 class SourceReader:
     """Reads such images by index: the `read` of their `Split`."""
 
-    def __init__(self, images):
+    def __init__(self, images: Sequence[Any]):
         self.images = images
 
     def __call__(self, index):
         return self.reduced(index, None)[0]
 
-    def encoded(self, index):
+    def encoded(self, index: int) -> bytes | None:
         """Return the bytes of the image's file, or None where it is an array."""
         image = self.images[index]
         if isinstance(image, str | os.PathLike):
             return read_bytes(image)
         return bytes(image) if isinstance(image, bytes | bytearray | memoryview) else None
 
-    def reduced(self, index, target):
+    def reduced(self, index: int, target: int) -> tuple[np.ndarray, tuple[int, int]]:
         """Return the image, reduced where that is cheaper, and its full (height, width)."""
         data = self.encoded(index)
         if data is not None:

@@ -1,7 +1,9 @@
-"""Predictions on disk as they are made, so that an interrupted run goes on where it stopped."""
+"""Predictions on disk as they are made, so that an interrupted run resumes where it stopped."""
 
 import json
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from gc_net.atomic_files import remove_partial
 from gc_net.locks import try_lock
@@ -28,7 +30,7 @@ class PredictionLog:
             ...
     """
 
-    def __init__(self, folder, header):
+    def __init__(self, folder: str, header: Mapping[str, Any]):
         self.path = os.path.join(folder, LOG_FILE)
         self.header = {"gc_net_predictions": 1, **header}
         os.makedirs(folder, exist_ok=True)
@@ -66,12 +68,12 @@ class PredictionLog:
     def __exit__(self, *_):
         self._file.close()
 
-    def append(self, file, prediction, num_bytes=None):
+    def append(self, file: str, prediction: Prediction, num_bytes: int | None = None) -> None:
         """Add the `Prediction` of a file of so many bytes; it is on disk when this returns."""
         source = json.dumps({"file": file, "bytes": num_bytes}, ensure_ascii=False)
         self._write([f"{source[:-1]}, {prediction.to_json()[1:]}"])
 
-    def files(self):
+    def files(self) -> dict[str, int | None]:
         """Return the files that have been predicted: {name: bytes}, None where unknown."""
         return {fields["file"]: fields.get("bytes") for fields in self._records()}
 

@@ -3,6 +3,8 @@
 import dataclasses
 import hashlib
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from gc_net import progress
 from gc_net.atomic_files import replaced_file
@@ -11,6 +13,9 @@ from gc_net.data.names import printable
 from gc_net.prediction import formats
 from gc_net.prediction.find_images import find_images
 from gc_net.prediction.log import PredictionLog
+
+if TYPE_CHECKING:
+    from gc_net.localizer import Localizer
 
 UNREADABLE_FILE = "unreadable.txt"
 REVIEW_FILE = "review.csv"
@@ -36,7 +41,7 @@ class Summary:
     unreadable: tuple[tuple[str, str], ...]
     path: str
 
-    def text(self, limit=10):
+    def text(self, limit: int = 10) -> str:
         """Return a few lines for a reader."""
         lines = [
             f"{self.num_images:,} images, {self.num_new:,} of them predicted by this run.",
@@ -53,23 +58,23 @@ class Summary:
 
 
 def predict_files(
-    model_dir,
-    images,
-    output_dir,
-    label_format="coco",
+    model_dir: str | os.PathLike,
+    images: str,
+    output_dir: str,
+    label_format: str = "coco",
     *,
-    batch_size=32,
-    confidence=True,
-    min_confidence=None,
-    previews=0,
-    format_options=None,
-    second_look=None,
-    localizer=None,
-):
+    batch_size: int = 32,
+    confidence: bool = True,
+    min_confidence: float | None = None,
+    previews: int = 0,
+    format_options: Mapping[str, Any] | None = None,
+    second_look: float | None = None,
+    localizer: "Localizer | None" = None,
+) -> Summary:
     """Predict on all images and write label files.
 
     Every prediction is kept in `predictions.jsonl` in the output folder at once. A run that was
-    interrupted goes on from there, as does one with more images, another format or another
+    interrupted resumes there, as does one with more images, another format or another
     `min_confidence`; images that could not be read are tried again, and files whose size has
     changed are predicted again. A second process that would write to the same folder meanwhile is
     refused.

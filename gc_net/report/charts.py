@@ -1,7 +1,7 @@
 """The charts of a report, as SVG that follows the theme of the page."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
@@ -81,7 +81,7 @@ def bar_chart(
     hints: Sequence[str],
     x_label: str,
     y_label: str,
-    **options,
+    **options: Any,
 ) -> Chart:
     """Return bars; `options` are those of `plots.draw_bars`."""
     figure, axes = _new(x_label)

@@ -1,6 +1,11 @@
 """Geometric shapes: coefficients to level sets, areas, boxes and outlines."""
 
+from typing import TYPE_CHECKING
+
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.shapes.base import Shape
 
 SHAPES = Registry(
     "shape",
@@ -12,7 +17,7 @@ SHAPES = Registry(
 )
 
 
-def get(name):
+def get(name: "str | Shape") -> "Shape":
     """Return the shape called `name`, e.g. `"rotated_ellipse"`; a shape passes through."""
     if isinstance(name, str):
         return SHAPES.get(name)()

@@ -8,11 +8,15 @@ y down; the centre of pixel (i, j) lies at ((i + ½)/W, (j + ½)/H). Coefficient
 
 import abc
 import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from keras import ops
 
 from gc_net.shapes.frame import Frame
+
+if TYPE_CHECKING:
+    from gc_net.data import transforms
 
 # Below this extent (a twentieth of a pixel at 224) a shape is treated as this wide, which keeps
 # the level set and its gradient finite when a detector's sigmoid saturates at zero.
@@ -44,37 +48,37 @@ class Shape(abc.ABC):
     figure_variance = 1 / 12
 
     @property
-    def coefficient_names(self):
+    def coefficient_names(self) -> tuple[str, ...]:
         names = ("cx", "cy", "width", "height")
         return (*names, "angle") if self.rotates else names
 
     @property
-    def num_coefficients(self):
+    def num_coefficients(self) -> int:
         return len(self.coefficient_names)
 
     # The figure: what makes a rectangle a rectangle.
 
     @abc.abstractmethod
-    def figure_level(self, alpha, beta):
+    def figure_level(self, alpha: Any, beta: Any) -> Any:
         """Return φ at offsets from the centre in units of the full extents; negative inside."""
 
     @abc.abstractmethod
-    def figure_extent(self, u, v):
+    def figure_extent(self, u: Any, v: Any) -> Any:
         """Return how far the figure reaches along an axis, given the half axes' components."""
 
     @abc.abstractmethod
-    def figure_outline(self, num_points):
+    def figure_outline(self, num_points: int) -> np.ndarray:
         """Return points (s, t) of the unit figure's border, clockwise on screen, as [P, 2]."""
 
     # What follows from it.
 
-    def from_unit(self, unit):
+    def from_unit(self, unit: Any) -> Any:
         """Map values in [0, 1] to coefficients: only the angle has another range."""
         if not self.rotates:
             return unit
         return ops.concatenate([unit[..., :4], (unit[..., 4:] - 0.5) * math.pi], axis=-1)
 
-    def to_unit(self, coefficients):
+    def to_unit(self, coefficients: Any) -> Any:
         """Invert `from_unit`."""
         coefficients = ops.convert_to_tensor(coefficients, "float32")
         if not self.rotates:
@@ -82,7 +86,7 @@ class Shape(abc.ABC):
         angle = coefficients[..., 4:] / math.pi + 0.5
         return ops.concatenate([coefficients[..., :4], angle], axis=-1)
 
-    def level_set(self, coefficients, x, y):
+    def level_set(self, coefficients: Any, x: Any, y: Any) -> Any:
         """Evaluate the paper's φ(x, y), negative inside the shape.
 
         Args:
@@ -102,7 +106,7 @@ class Shape(abc.ABC):
         beta = dy / ops.maximum(coefficients[..., 3], MIN_EXTENT)
         return self.figure_level(alpha, beta)
 
-    def masks(self, coefficients, height, width):
+    def masks(self, coefficients: Any, height: int, width: int) -> Any:
         """Render exact binary masks, one test per pixel centre.
 
         Returns:
@@ -112,11 +116,11 @@ class Shape(abc.ABC):
         level = self.level_set(coefficients, x, y)
         return ops.cast(level <= 0, "float32")[..., None]
 
-    def area(self, coefficients):
+    def area(self, coefficients: Any) -> Any:
         """Return the paper's area term a·b: width times height. Eq. (area_loss)."""
         return coefficients[..., 2] * coefficients[..., 3]
 
-    def frame(self, coefficients):
+    def frame(self, coefficients: Any) -> Frame:
         """Return the centre and half axes, in relative coordinates."""
         coefficients = ops.convert_to_tensor(coefficients)
         half_width, half_height = coefficients[..., 2] / 2, coefficients[..., 3] / 2
@@ -130,12 +134,12 @@ class Shape(abc.ABC):
             v=ops.stack([-half_height * sine, half_height * cosine], axis=-1),
         )
 
-    def frame_boxes(self, frame):
+    def frame_boxes(self, frame: Frame) -> Any:
         """Return the tight box of the figure placed by `frame`, xyxy in the frame's units."""
         extent = self.figure_extent(frame.u, frame.v)
         return ops.concatenate([frame.center - extent, frame.center + extent], axis=-1)
 
-    def frame_outline(self, frame, num_points=64):
+    def frame_outline(self, frame: Frame, num_points: int = 64) -> Any:
         """Return border points [..., P, 2] of the figure placed by `frame`, clockwise on screen."""
         points = ops.convert_to_tensor(self.figure_outline(num_points), frame.center.dtype)
         s, t = points[:, :1], points[:, 1:]  # [P, 1]
@@ -143,15 +147,15 @@ class Shape(abc.ABC):
             frame.center[..., None, :] + s * frame.u[..., None, :] + t * frame.v[..., None, :]
         )  # [..., P, 2]
 
-    def boxes(self, coefficients):
+    def boxes(self, coefficients: Any) -> Any:
         """Return the tight boxes in closed form, relative xyxy [..., 4], not clipped."""
         return self.frame_boxes(self.frame(coefficients))
 
-    def outline(self, coefficients, num_points=64):
+    def outline(self, coefficients: Any, num_points: int = 64) -> Any:
         """Return border points [..., P, 2] in relative coordinates; corners where it has some."""
         return self.frame_outline(self.frame(coefficients), num_points)
 
-    def fit(self, mask, upright=False):
+    def fit(self, mask: np.ndarray, upright: bool = False) -> np.ndarray:
         """Return the coefficients [n] of the shape that describes a binary mask [H, W].
 
         An upright shape takes the mask's box; one that rotates the mask's centre, axes and
@@ -174,7 +178,9 @@ class Shape(abc.ABC):
         return np.array([x.mean(), y.mean(), longer, shorter, angle], "float32")
 
     @staticmethod
-    def out_of_window(coefficients, window, resize_size, image_size):
+    def out_of_window(
+        coefficients: Any, window: "transforms.Window", resize_size: int, image_size: int
+    ) -> Any:
         """Return the coefficients [..., n] of shapes in a window as ones in the squashed image.
 
         Args:
@@ -191,7 +197,7 @@ class Shape(abc.ABC):
         )
 
     @staticmethod
-    def in_windows(coefficients, windows, resize_size):
+    def in_windows(coefficients: np.ndarray, windows: np.ndarray, resize_size: int) -> np.ndarray:
         """Return the coefficients of shapes in squashed images as ones in a window of each.
 
         Args:
@@ -220,14 +226,14 @@ class Shape(abc.ABC):
         return np.where(flip[:, None] > 0, Shape.mirrored(placed), placed)
 
     @staticmethod
-    def mirrored(coefficients):
+    def mirrored(coefficients: Any) -> Any:
         """Return the coefficients [..., n] of the shapes in the mirrored image, left to right."""
         coefficients = np.array(coefficients)
         coefficients[..., 0] = 1 - coefficients[..., 0]
         coefficients[..., 4:] *= -1
         return coefficients
 
-    def mean(self, coefficients):
+    def mean(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the mean [..., n] over the first axis of shapes [W, ..., n].
 
         Of shapes that rotate, the spread of the figure is averaged as a matrix: angles alone have
@@ -242,7 +248,7 @@ class Shape(abc.ABC):
             mean[..., 2], mean[..., 3], mean[..., 4] = _axes(4 * spread)
         return mean.astype(np.float32)
 
-    def sample(self, num_samples, seed, sampler="full"):
+    def sample(self, num_samples: int, seed: Any, sampler: str = "full") -> Any:
         """Draw coefficients [N, n] for training a learned generator.
 
         Args:
@@ -264,7 +270,7 @@ def _axes(squares):
     return extents[..., 1], extents[..., 0], angle - math.pi * np.ceil(angle / math.pi - 0.5)
 
 
-def pixel_grid(height, width, grid="centers"):
+def pixel_grid(height: int, width: int, grid: str = "centers") -> tuple[Any, Any]:
     """Return relative x [1, 1, W] and y [1, H, 1] of every pixel.
 
     Args:

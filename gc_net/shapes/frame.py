@@ -22,7 +22,7 @@ class Frame(NamedTuple):
     u: Any
     v: Any
 
-    def scaled(self, width, height):
+    def scaled(self, width: Any, height: Any) -> "Frame":
         """Stretch x by `width` and y by `height`, e.g. from relative coordinates to pixels.
 
         `width` and `height` are scalars, or arrays with one entry per shape.
@@ -33,7 +33,7 @@ class Frame(NamedTuple):
         return Frame(self.center * scale, self.u * scale, self.v * scale)
 
 
-def principal_axes(frame):
+def principal_axes(frame: Frame) -> tuple[Any, Any, Any]:
     """Return the full axes and the angle of the ellipse spanned by a frame's half axes.
 
     Stretching makes the half axes of an ellipse conjugate, no longer perpendicular. The true axes

@@ -4,10 +4,14 @@ Stateless, so that they can stand inside a tf.data graph and any batch can be dr
 """
 
 import math
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.shapes.base import Shape
 
 
 def _seeds(seed, num_seeds):
@@ -17,7 +21,7 @@ def _seeds(seed, num_seeds):
     return tf.unstack(tf.random.split(seed, num_seeds))
 
 
-def full(shape, num_samples, seed):
+def full(shape: "Shape", num_samples: int, seed: Any) -> tf.Tensor:
     """Sample all that a detector can ask for.
 
     The centre is anywhere in the image, so that many shapes cross its border; the longer side
@@ -40,7 +44,7 @@ def full(shape, num_samples, seed):
     return shape.from_unit(tf.concat(unit, axis=-1))
 
 
-def reference(shape, num_samples, seed):
+def reference(shape: "Shape", num_samples: int, seed: Any) -> tf.Tensor:
     """Sample as the authors' code does: no shape crosses the border, extents in 0.05–0.95."""
     seeds = _seeds(seed, 5)
     draw = [num_samples, 1]

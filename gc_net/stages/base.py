@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import tensorflow as tf
 
-    from gc_net.stages.runner import StageRun
+    from gc_net.stages.stage_run import StageRun
 
 
 @dataclasses.dataclass(frozen=True)

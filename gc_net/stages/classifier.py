@@ -4,9 +4,10 @@ import dataclasses
 
 from gc_net import methods
 from gc_net.methods import GC_NET, METHODS
-from gc_net.settings import Settings, setting
+from gc_net.settings import setting
 from gc_net.shapes import SHAPES
 from gc_net.stages.base import Batches, Stage, StageConfig
+from gc_net.stages.networks import build_classifier
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,49 +104,3 @@ class ClassifierStage(Stage):
 
     def parts(self, run):
         return {"classifier": run.load(self.name)}
-
-
-def build_classifier(config: Settings, num_classes: int):
-    """Return a new `Classifier` with the weights that training starts from.
-
-    Args:
-        config: A `TrainConfig`.
-    """
-    from gc_net.stages.run_folder import RunError
-
-    name = config.classifier.method
-    head = "native" if name == GC_NET else methods.get(name).head
-    classifier = untrained(config, num_classes, config.data.image_size, head)
-    if config.classifier.recipe == "none" and num_classes != 1000:
-        raise RunError(
-            "The classifier's recipe `none` takes the 1000-class ImageNet weights as they are, but "
-            f"the dataset has {num_classes} classes. Use the recipe `fast` or `paper`."
-        )
-    if config.classifier.recipe == "none" and classifier.initial_variables:
-        raise RunError(
-            "The classifier's recipe `none` trains nothing, but the weights "
-            f"{config.network.weights!r} have nothing for these of its head: "
-            f"{', '.join(classifier.initial_variables)}. Give --weights with a head of 1000 "
-            "classes, e.g. imagenet, or use the recipe `fast` or `paper`."
-        )
-    return classifier
-
-
-def untrained(
-    config: Settings,
-    num_classes: int,
-    image_size: int,
-    head: str = "native",
-    name: str = "classifier",
-):
-    """Return a `Classifier` of the network and the weights that a `TrainConfig` names."""
-    from gc_net.classifier import Classifier
-
-    return Classifier(
-        config.network.backbone,
-        num_classes=num_classes,
-        image_size=image_size,
-        head=head,
-        weights=None if config.network.weights == "none" else config.network.weights,
-        name=name,
-    )

@@ -113,7 +113,7 @@ def make_generator(config: Settings, options: Settings) -> dict[str, dict[str, f
     """
     from gc_net.generators.fitting import measure_generator
     from gc_net.generators.learned import LearnedGenerator
-    from gc_net.stages.run_folder import write_json
+    from gc_net.run_files import write_json
     from gc_net.stages.runner import Runner
 
     detector = dataclasses.replace(config.detector, generator="learned", generator_weights="own")

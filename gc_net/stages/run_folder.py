@@ -2,22 +2,22 @@
 
 import contextlib
 import copy
-import errno
 import functools
 import json
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from gc_net import teachers
-from gc_net.atomic_files import remove_partial, replaced_file
+from gc_net.atomic_files import remove_partial
 from gc_net.datasets import DATASETS
 from gc_net.locks import try_lock
+from gc_net.run_files import RunError, make_folder, read_json, replace_file, write_json, writing
 from gc_net.settings import read_pairs
 from gc_net.version import __version__
 from gc_net.weights import read_weights_npz
@@ -27,58 +27,6 @@ LOCK_FILE = "lock"
 # Of the names of settings in a record. Those without a number have names of an earlier version.
 LAYOUT = 2
 UNKNOWN = "not recorded"
-
-
-class RunError(ValueError):
-    """A run that cannot be started or resumed; the message says why, and what to do."""
-
-
-@contextlib.contextmanager
-def writing(path: str) -> Iterator[None]:
-    """Turn the errors of a full or unwritable disk into ones that say what to do."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise RunError(
-                f"The disk is full: {path} could not be written ({error.strerror}). What was "
-                "written before is intact. Free some space and run the same command again; it "
-                "resumes at the last checkpoint."
-            ) from error
-        raise RunError(
-            f"{path} cannot be written: {error.strerror or error}. Choose another folder with "
-            "--work_dir, or change its permissions."
-        ) from error
-
-
-def replace_file(path: str, write: Callable[[IO], object], mode: str = "wb") -> None:
-    """Write a file in one step: readers see the old one or the new one, whatever happens.
-
-    Args:
-        path: File to write.
-        write: Function that is given the open temporary file.
-    """
-    with writing(path), replaced_file(path, mode, sync=True) as file:
-        write(file)
-
-
-def write_json(path: str, record: Any) -> None:
-    def write(file):
-        json.dump(record, file, indent=2, ensure_ascii=False)
-        file.write("\n")
-
-    replace_file(path, write, mode="w")
-
-
-def read_json(path: str) -> Any:
-    """Return the content of a JSON file, or None where there is no such file."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return json.load(file)
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise RunError(f"{path} is damaged: {error}. Delete it, or use another folder.") from None
 
 
 def write_array(path: str, **named: np.ndarray) -> None:
@@ -100,12 +48,6 @@ def read_array(path: str, name: str, optional: bool = False) -> np.ndarray | Non
     except (ValueError, KeyError) as error:
         print(f"{path} is damaged ({error}) and is made anew.", file=sys.stderr)
         return None
-
-
-def make_folder(path: str) -> str:
-    with writing(path):
-        os.makedirs(path, exist_ok=True)
-    return path
 
 
 @contextlib.contextmanager
@@ -136,6 +78,19 @@ def read_settings(folder: str) -> dict[str, Any] | None:
         return None
     settings = record.get("config", {})
     return settings if record.get("layout") == LAYOUT else renamed(settings)
+
+
+def run_settings(run_dir: str, name: str) -> dict[str, Any]:
+    """Return the settings that a stage of a run was trained with."""
+    folder = os.path.join(os.path.expanduser(run_dir), name)
+    settings = read_settings(folder)
+    if settings is None:
+        raise RunError(
+            f"There is no {name} in {run_dir}: {folder}/{CONFIG_FILE} does not exist. "
+            f"Train one with `gc-net train --stage={name}`, or give the folder of a run "
+            "that has one."
+        )
+    return settings
 
 
 def write_settings(folder: str, settings: Mapping[str, Any]) -> None:

@@ -16,33 +16,27 @@ import functools
 import json
 import math
 import os
-import types
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import keras
-import numpy as np
 
 from gc_net.classifier import Classifier
 from gc_net.data.splits import Dataset
 from gc_net.localizer import Localizer
 from gc_net.methods import GC_NET
 from gc_net.record import Record
-from gc_net.saving import MODEL_FILE, load_model, save_model
-from gc_net.settings import Settings
+from gc_net.run_files import RunError
+from gc_net.saving import MODEL_FILE
 from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
-from gc_net.stages.classifier import build_classifier, untrained
 from gc_net.stages.config import RunOptions, TrainConfig
-from gc_net.stages.run_folder import RunError
+from gc_net.stages.dependencies import in_order, needed, recorded_settings, settings_read
+from gc_net.stages.stage_run import StageRun
 from gc_net.training import devices, loop
 from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
-from gc_net.training.folds import assign_folds
-from gc_net.weights import save_weights_npz
 
-COMMON = ("seed", "mixed_precision", "deterministic")
 REQUIRED_PARTS = {"classifier", "detector", "generator"}
 # Where a training is given in steps, a line of the log is of about so many of them.
 LOGGED_STEPS = 250
@@ -139,7 +133,7 @@ class Runner:
             The folder of the model.
         """
         asked = self._asked(stages)
-        plan = self._plan(asked)
+        plan = in_order(asked, self.units)
         self._check_records(plan)
         pending = self._pending(plan, asked)
         with self._readable(pending):
@@ -156,7 +150,8 @@ class Runner:
 
     def has_model(self, stages: Iterable[str] | None = None) -> bool:
         """Return whether these stages, and what they need, have left a localizer."""
-        provided = {name for unit in self._plan(self._asked(stages)) for name in unit.provides}
+        plan = in_order(self._asked(stages), self.units)
+        provided = {name for unit in plan for name in unit.provides}
         return provided >= REQUIRED_PARTS and _is_file(self.model_dir, MODEL_FILE)
 
     def folder(self, unit: Stage) -> str:
@@ -171,34 +166,14 @@ class Runner:
 
     def settings_of(self, unit: Stage) -> dict[str, Any]:
         """Return the settings that the result of a stage depends on, as they are recorded."""
-        names = self._reads(type(unit))
-        found = _picked(self.config.to_dict(), names, dict)
-        if "data" in names:
+        found = recorded_settings(self.config, type(unit))
+        if "data" in settings_read(type(unit)):
             found["training_images"] = self._fingerprint
         return {**found, **unit.record()}
-
-    def view_of(self, unit: Stage) -> Settings:
-        """Return the same settings as they are read: no others can be seen by mistake."""
-        sections = {name: getattr(self.config, name) for name in self.config.__dataclass_fields__}
-        names = self._reads(type(unit))
-        return types.SimpleNamespace(
-            **_picked(sections, names, lambda found: types.SimpleNamespace(**found), vars)
-        )
 
     @functools.cached_property
     def _fingerprint(self):
         return self.data.split.fingerprint()
-
-    def _reads(self, stage):
-        """Return the names of all settings that a stage's result depends on."""
-        names = {*COMMON, stage.section or stage.name, *stage.reads}
-        for need in stage.needs:
-            names |= self._reads(STAGES.get(need))
-        return names
-
-    def _needs(self, unit):
-        kinds = tuple(STAGES.get(name) for name in unit.needs)
-        return [other for other in self.units.values() if type(other) in kinds]
 
     # Before training.
 
@@ -213,20 +188,6 @@ class Runner:
                 f"{flags}, e.g. 6 (see its other flags in --help), or leave out --stage."
             )
         return asked
-
-    def _plan(self, asked):
-        """Return `asked` and all that they need, each behind what it needs."""
-        plan = []
-
-        def visit(unit):
-            if unit not in plan:
-                for other in self._needs(unit):
-                    visit(other)
-                plan.append(unit)
-
-        for unit in asked:
-            visit(unit)
-        return plan
 
     def _check_records(self, plan):
         """Refuse a folder of other settings before anything is written."""
@@ -252,7 +213,7 @@ class Runner:
         wanted = {unit.name for unit in asked}
         for unit in reversed(plan):
             if unit.name in wanted and not self.is_done(unit):
-                wanted |= {other.name for other in self._needs(unit)}
+                wanted |= {other.name for other in needed(unit, self.units)}
         if self.chief and self.options.verbose:
             for unit in plan:
                 if self.folder(unit) != self._own_folder(unit):
@@ -260,7 +221,7 @@ class Runner:
         return [unit for unit in plan if unit.name in wanted and not self.is_done(unit)]
 
     def _readable(self, pending):
-        reads_images = any("data" in self._reads(type(unit)) for unit in pending)
+        reads_images = any("data" in settings_read(type(unit)) for unit in pending)
         return self.data.readable() if reads_images else contextlib.nullcontext()
 
     def _check(self, pending):
@@ -268,7 +229,7 @@ class Runner:
         expected = {}
         for unit in pending:
             run = StageRun(self, unit)
-            if "data" in self._reads(type(unit)) and len(self.dataset.class_names) < 2:
+            if "data" in settings_read(type(unit)) and len(self.dataset.class_names) < 2:
                 raise RunError(
                     f"The dataset has one class, {self.dataset.class_names[0]!r}, and a classifier "
                     "of one class says the same of every image, so that nothing can be learned "
@@ -390,158 +351,26 @@ class Runner:
 
     def localizer(self, units: Iterable[Stage]) -> Localizer:
         """Return the localizer made of the parts that some stages have left."""
-        from gc_net.stages.detector import loss_weights
-
         units, parts = list(units), {}
         for unit in units:
             parts |= unit.parts(StageRun(self, unit))
-        num_classes = len(self.dataset.class_names)
-        weights = loss_weights(self.config.detector, parts["generator"].kind, num_classes)
+        class_names = self.dataset.class_names
+        weights = self.config.loss_weights(parts["generator"].kind, len(class_names))
         return Localizer(
             **parts,
-            class_names=self.dataset.class_names,
+            class_names=class_names,
             resize_size=self.data.resize_size,
             second_look=self.config.second_look,
             record=self.record(weights, [unit.name for unit in units]),
         )
 
-    def record(self, loss_weights=None, stages: Iterable[str] = ()) -> Record:
+    def record(
+        self, loss_weights: Mapping[str, float] | None = None, stages: Iterable[str] = ()
+    ) -> Record:
         """Return what is kept with a model of this run."""
         return Record(
             self.config.to_dict(), loss_weights or {}, run_folder.environment(), list(stages)
         )
-
-
-class StageRun:
-    """What a stage sees of the run that it is part of.
-
-    Attributes:
-        config: The settings that the stage reads, as in `TrainConfig`; no others are there.
-        settings: Those of its own section.
-        options: The `RunOptions`.
-        folder: The stage's folder.
-        chief: Whether this process writes files.
-    """
-
-    def __init__(self, runner: Runner, stage: Stage):
-        self._runner = runner
-        self._stage = stage
-        self.config = runner.view_of(stage)
-        self.settings = getattr(self.config, stage.section or stage.name)
-        self.options = runner.options
-        self.folder = runner.folder(stage)
-        self.chief = runner.chief
-
-    @property
-    def data(self) -> TrainingData:
-        """The training images."""
-        return self._runner.data
-
-    @property
-    def dataset(self) -> Dataset:
-        """The dataset; no stage may ask it for boxes to learn from."""
-        return self._runner.dataset
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names in label order."""
-        return self._runner.dataset.class_names
-
-    @property
-    def cache_dir(self) -> str | None:
-        """Folder for decoded images, or None."""
-        return self._runner.cache_dir
-
-    def has(self, name: str) -> bool:
-        """Return whether the settings ask for the stage called `name`."""
-        return name in self._runner.units
-
-    def path(self, name: str) -> str:
-        """Return the path of a file in the stage's folder."""
-        return os.path.join(self.folder, name)
-
-    def result_path(self, name: str | None = None) -> str:
-        """Return the path of the result of a stage that this one needs, or of its own."""
-        unit = self._runner.units[name or self._stage.name]
-        return os.path.join(self._runner.folder(unit), unit.result(self._runner.config))
-
-    def load(self, name: str) -> keras.Model:
-        """Return the network that a stage has left, anew each time.
-
-        Even where it was trained in this process: dropout draws its seed when it is made and
-        another one with every step, so a network would otherwise depend on what ran before.
-        """
-        self.set_seed(name)
-        return load_model(os.path.dirname(self.result_path(name)), precision=None).model
-
-    def save(self, network: keras.Model) -> None:
-        """Write the network that the stage leaves."""
-        if not self.chief:
-            return
-        save_model(self.path("model"), network, self.class_names, self._runner.record())
-
-    def save_weights(self, path: str, network: keras.Model, dtype: str = "float32") -> None:
-        """Write nothing but the weights of a network."""
-        if self.chief:
-            save_weights_npz(path, network, dtype=dtype)
-
-    def localizer(self):
-        """Return the localizer of what the stages that this one needs have left."""
-        return self._runner.localizer(self._runner._needs(self._stage))
-
-    def set_seed(self, name: str | None = None) -> None:
-        """Begin the random numbers of a stage, by default its own.
-
-        Each stage has its own, so that it does not matter which ones ran in this process.
-        """
-        unit = self._runner.units[name or self._stage.name]
-        key = (unit.seed_name or unit.name).encode()
-        keras.utils.set_random_seed((self._runner.config.seed + zlib.crc32(key)) % 2**32)
-
-    def freeze(self, network: keras.Model) -> None:
-        """Keep the layers as they are before the stage's own `train_from` or --train_from."""
-        self._runner.freeze(network, getattr(self.settings, "train_from", None))
-
-    def steps_per_epoch(self, num_images: int | None = None) -> int:
-        """Return the steps of a pass over `num_images`, all if None; raise where there are none."""
-        section = self._stage.section or self._stage.name
-        return self.data.num_steps(section, self.settings.batch_size, num_images)
-
-    def folds(self) -> np.ndarray:
-        """Return the fold [N] of each training image."""
-        num_folds = self.config.classifier.num_folds
-        return assign_folds(self.data.split.labels, num_folds, self.config.seed)
-
-    def check_network(self, image_size: int | None = None) -> None:
-        """Build the network that training starts from, for its errors alone.
-
-        Args:
-            image_size: Of a network that is not the classifier.
-        """
-        try:
-            if image_size is None:
-                build_classifier(self.config, len(self.class_names))
-            else:
-                untrained(self.config, len(self.class_names), image_size)
-        except RuntimeError as error:  # a download that failed
-            raise RunError(str(error)) from error
-
-    def error(self, message: str) -> RunError:
-        """Return an error to raise that ends the run in one line."""
-        return RunError(message)
-
-
-def run_settings(run_dir: str, name: str) -> dict[str, Any]:
-    """Return the settings that a stage of a run was trained with."""
-    folder = os.path.join(os.path.expanduser(run_dir), name)
-    settings = run_folder.read_settings(folder)
-    if settings is None:
-        raise RunError(
-            f"There is no {name} in {run_dir}: {folder}/{run_folder.CONFIG_FILE} does not exist. "
-            f"Train one with `gc-net train --stage={name}`, or give the folder of a run "
-            "that has one."
-        )
-    return settings
 
 
 def _full_path(path):
@@ -552,26 +381,9 @@ def _is_file(*path):
     return os.path.exists(os.path.join(*path))
 
 
-def _picked(sections, names, partial, read=lambda section: section):
-    """Return the sections called `names`; of `"section.setting"`, only that setting.
-
-    Args:
-        partial: Function of a dict to what stands for an incomplete section.
-        read: Function of a section to its dict.
-    """
-    found, single = {}, {}
-    for name in sorted(names):
-        section, _, setting = name.partition(".")
-        if not setting:
-            found[section] = sections[section]
-        else:
-            single.setdefault(section, {})[setting] = read(sections[section])[setting]
-    return {**{section: partial(settings) for section, settings in single.items()}, **found}
-
-
 def _logged_steps(settings, num_steps, steps_per_epoch):
     """Return the steps of a line of the log: a pass, or several where steps are what counts."""
-    if num_steps == settings.epochs * steps_per_epoch:
+    if not settings.steps and num_steps == settings.epochs * steps_per_epoch:
         return steps_per_epoch
     return steps_per_epoch * math.ceil(LOGGED_STEPS / steps_per_epoch)
 

@@ -8,10 +8,17 @@ of the original images, and at a size of its own. No box is read.
 
 import dataclasses
 import functools
+from typing import TYPE_CHECKING
 
 from gc_net.settings import Settings, setting
 from gc_net.stages.base import Batches, Stage, StageConfig, is_trained
-from gc_net.stages.classifier import untrained
+from gc_net.stages.networks import untrained
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gc_net.stages.stage_run import StageRun
+    from gc_net.training.data import TrainingData
 
 BOXES_FILE = "boxes.npz"
 _BATCH_SIZE = 32
@@ -96,7 +103,7 @@ class SecondClassifierStage(Stage):
         return {"second_classifier": run.load(self.name)}
 
 
-def find_boxes(run):
+def find_boxes(run: "StageRun") -> "np.ndarray":
     """Return the upright boxes [N, 4] of the shapes in the training images, relative to them.
 
     Rows of unreadable images are NaN. They are kept in the stage's folder.
@@ -128,7 +135,9 @@ def find_boxes(run):
     return boxes_rel_xyxy
 
 
-def close_up_data(data, boxes_rel_xyxy, config: Settings):
+def close_up_data(
+    data: "TrainingData", boxes_rel_xyxy: "np.ndarray", config: Settings
+) -> "TrainingData":
     """Return close-ups of the training images as `TrainingData`.
 
     A random window of one shows as much as the second look does: what is cut out is larger by what

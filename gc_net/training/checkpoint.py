@@ -8,11 +8,13 @@ import json
 import logging
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from gc_net.atomic_files import remove_partial
-from gc_net.stages.run_folder import make_folder, replace_file
+from gc_net.run_files import make_folder, replace_file
 
 _NAME = re.compile(r"step-(\d+)\.npz")
 _RECORD = "record"
@@ -32,11 +34,11 @@ class Checkpoints:
         arrays, position = checkpoints.load()
     """
 
-    def __init__(self, folder, keep=2):
+    def __init__(self, folder: str, keep: int = 2):
         self.folder = folder
         self.keep = keep
 
-    def paths(self):
+    def paths(self) -> list[str]:
         """Return the paths of all checkpoints, newest first."""
         try:
             names = os.listdir(self.folder)
@@ -45,7 +47,7 @@ class Checkpoints:
         names = sorted(filter(_NAME.fullmatch, names), key=_step, reverse=True)
         return [os.path.join(self.folder, name) for name in names]
 
-    def save(self, step, arrays, position):
+    def save(self, step: int, arrays: Mapping[str, np.ndarray], position: Mapping[str, Any]) -> str:
         """Write a checkpoint and delete those that are no longer kept.
 
         Args:
@@ -66,7 +68,7 @@ class Checkpoints:
             os.unlink(other)
         return path
 
-    def load(self):
+    def load(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
         """Return (arrays, position) of the newest checkpoint that is whole, or None."""
         for path in self.paths():
             try:
@@ -80,7 +82,7 @@ class Checkpoints:
                 )
         return None
 
-    def clear(self):
+    def clear(self) -> None:
         """Delete all checkpoints, once the result they led to is written."""
         for path in self.paths():
             os.unlink(path)
@@ -93,7 +95,7 @@ def _step(path):
     return int(_NAME.fullmatch(os.path.basename(path))[1])
 
 
-def read_checkpoint(path):
+def read_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return the arrays and the position in one file; raises if any of it is damaged."""
     with np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +20,7 @@ from gc_net.training.devices import check_batch_size
 AUTO_CACHE_BYTES = 4e9
 
 
-def open_dataset(config: Settings, **more) -> Dataset:
+def open_dataset(config: Settings, **more: Any) -> Dataset:
     """Open the dataset that a `DataConfig` names; `more` options come before those it has."""
     options = {"data_dir": config.data_dir, **config.options(), **more}
     try:
@@ -83,7 +84,7 @@ class TrainingData:
         )
 
     def batches(
-        self, batch_size: int, indices: np.ndarray | None = None, **position
+        self, batch_size: int, indices: np.ndarray | None = None, **position: Any
     ) -> tf.data.Dataset:
         """Return the batches of (the rest of) an epoch, see `pipeline.training_batches`."""
         return training_batches(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import keras
 import tensorflow as tf
 
-from gc_net.stages.run_folder import RunError
+from gc_net.run_files import RunError
 
 
 def make_strategy(devices: str = "auto") -> tf.distribute.Strategy:

@@ -1,5 +1,7 @@
 """A detector with a head of edges as it is warmed up: it learns given edges and masks."""
 
+from typing import Any
+
 import keras
 
 from gc_net.detector import Detector
@@ -21,7 +23,7 @@ class EdgeMatching(keras.Model):
         detector: Detector,
         on_features: bool = False,
         name: str = "edge_matching",
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
         self.detector = detector

@@ -18,7 +18,7 @@ from gc_net.data.pipeline import epoch_order, evaluation_batches, num_steps
 from gc_net.data.transforms import center_window
 from gc_net.heads.base import feature_shapes
 from gc_net.progress import track
-from gc_net.stages.run_folder import read_json, write_json, writing
+from gc_net.run_files import read_json, write_json, writing
 from gc_net.training.data import TrainingData
 
 # Features that would take more are computed anew with each step.

@@ -1,6 +1,8 @@
 """Cross-fitting: images are supervised by a classifier that was not fitted on them."""
 
 import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -9,8 +11,11 @@ import tensorflow as tf
 from gc_net.model import GCNet
 from gc_net.training.devices import alternate
 
+if TYPE_CHECKING:
+    from gc_net.classifier import Classifier
 
-def assign_folds(labels, num_folds, seed):
+
+def assign_folds(labels: np.ndarray, num_folds: int, seed: int) -> np.ndarray:
     """Return the fold [N] of each image; every class is spread evenly over the folds.
 
     Args:
@@ -27,7 +32,16 @@ def assign_folds(labels, num_folds, seed):
     return folds
 
 
-def fold_batches(batches, folds, num_folds, *, epoch, start_step, num_shards, shard_index):
+def fold_batches(
+    batches: Callable[..., tf.data.Dataset],
+    folds: np.ndarray,
+    num_folds: int,
+    *,
+    epoch: int,
+    start_step: int,
+    num_shards: int,
+    shard_index: int,
+) -> tf.data.Dataset:
     """Return one epoch of batches, each from one fold alone, the folds taking turns.
 
     Args:
@@ -66,7 +80,9 @@ class FoldClassifiers(keras.Model):
         classifiers: One `Classifier` per fold, each fitted on the other folds.
     """
 
-    def __init__(self, classifiers, name="classifiers", **kwargs):
+    def __init__(
+        self, classifiers: "Sequence[Classifier]", name: str = "classifiers", **kwargs: Any
+    ):
         super().__init__(name=name, **kwargs)
         self.classifiers = list(classifiers)
         self.image_size = classifiers[0].image_size
@@ -75,7 +91,7 @@ class FoldClassifiers(keras.Model):
         self.built = True
 
     @contextlib.contextmanager
-    def supervising(self, fold):
+    def supervising(self, fold: tf.Tensor) -> Iterator[None]:
         """Judge images of this fold, a scalar tensor, within the `with` block."""
         self._fold = fold
         try:
@@ -83,10 +99,10 @@ class FoldClassifiers(keras.Model):
         finally:
             self._fold = None
 
-    def normalize(self, images):
+    def normalize(self, images: Any) -> Any:
         return self.classifiers[0].normalize(images)
 
-    def from_normalized(self, normalized, training=False):
+    def from_normalized(self, normalized: Any, training: bool = False) -> Any:
         if self._fold is None:
             raise ValueError("Which fold the images are of must be said with `supervising`.")
         # Only the chosen branch is computed.
@@ -122,5 +138,8 @@ class CrossFittedGCNet(GCNet):
                 "Targets must be a dict of `labels` and `folds`, see `fold_batches`. Received: "
                 f"{type(targets).__name__}"
             )
+        # Keras gives arrays of weights to each of the targets.
+        if isinstance(sample_weight, dict):
+            sample_weight = sample_weight["labels"]
         with self.classifier.supervising(targets["folds"][0]):
             return step((images, targets["labels"], sample_weight))

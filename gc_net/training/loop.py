@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from gc_net.stages.run_folder import RunError, writing
+from gc_net.run_files import RunError, writing
 from gc_net.training.checkpoint import Checkpoints
 from gc_net.training.devices import (
     check_agreement,

@@ -1,11 +1,17 @@
 """A classifier as it is trained: through random masks, or augmented; and its optimizers."""
 
+from typing import TYPE_CHECKING, Any
+
 import keras
 
 from gc_net.losses.classes import ClassLoss
 from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, warm_cosine
 from gc_net.registry import Registry
 from gc_net.settings import Settings
+
+if TYPE_CHECKING:
+    from gc_net.classifier import Classifier
+    from gc_net.training.masks import RandomMasks
 
 # The authors cut the rate to a tenth after these of 200 epochs.
 PAPER_BOUNDARIES = (80 / 200, 150 / 200)
@@ -21,7 +27,12 @@ class MaskedClassifier(keras.Model):
     """
 
     def __init__(
-        self, classifier, masks=None, augmentation=None, name="masked_classifier", **kwargs
+        self,
+        classifier: "Classifier",
+        masks: "RandomMasks | None" = None,
+        augmentation: keras.layers.Layer | None = None,
+        name: str = "masked_classifier",
+        **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
         self.classifier = classifier
@@ -38,7 +49,7 @@ class MaskedClassifier(keras.Model):
         loss = ClassLoss() if loss is None else loss
         super().compile(optimizer=optimizer, loss=loss, jit_compile=jit_compile, **kwargs)
 
-    def normalized(self, images, training=False):
+    def normalized(self, images: Any, training: bool = False) -> Any:
         """Return the images as the trunk is to see them."""
         if self.augmentation is not None:
             images = self.augmentation(images, training=training)

@@ -1,10 +1,15 @@
 """Random geometric masks, so that a classifier has seen masked images before it judges them."""
 
+from typing import TYPE_CHECKING, Any
+
 import keras
 import tensorflow as tf
 from keras import ops
 
 from gc_net import shapes
+
+if TYPE_CHECKING:
+    from gc_net.shapes.base import Shape
 
 
 class RandomMasks(keras.layers.Layer):
@@ -22,7 +27,16 @@ class RandomMasks(keras.layers.Layer):
         normalized = masks(classifier.normalize(images), training=True)
     """
 
-    def __init__(self, shape, fraction, min_extent, max_extent, inverted=0.0, seed=0, **kwargs):
+    def __init__(
+        self,
+        shape: "str | Shape",
+        fraction: float,
+        min_extent: float,
+        max_extent: float,
+        inverted: float = 0.0,
+        seed: int = 0,
+        **kwargs: Any,
+    ):
         super().__init__(**kwargs)
         self.shape = shapes.get(shape)
         self.fraction = fraction
@@ -37,7 +51,7 @@ class RandomMasks(keras.layers.Layer):
             return normalized
         return normalized * ops.cast(self.draw(normalized), normalized.dtype)
 
-    def draw(self, images):
+    def draw(self, images: Any) -> Any:
         """Return masks [B, H, W, 1] of zeros and ones for a batch of images."""
         batch_size, height, width = ops.shape(images)[0], images.shape[1], images.shape[2]
 

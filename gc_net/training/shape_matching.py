@@ -1,5 +1,7 @@
 """A detector as it is warmed up: it learns to place given shapes."""
 
+from typing import Any
+
 import keras
 
 from gc_net.detector import Detector
@@ -24,7 +26,7 @@ class ShapeMatching(keras.Model):
         detector: Detector,
         on_features: bool = False,
         name: str = "shape_matching",
-        **kwargs,
+        **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
         self.detector = detector

@@ -1,11 +1,15 @@
 """What a network is to learn of a view: the target of its image, put where the view shows it."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
 
 from gc_net import shapes
 from gc_net.shapes.base import Shape
-from gc_net.teachers.base import Targets
+
+if TYPE_CHECKING:
+    from gc_net.teachers.base import Targets
 
 # An object of which a window shows no more of its side than this teaches nothing.
 _SMALLEST = 0.05
@@ -25,7 +29,7 @@ class ShownTargets:
 
     def __init__(
         self,
-        targets: Targets,
+        targets: "Targets",
         windows: np.ndarray,
         resize_size: int,
         images: np.ndarray | None = None,

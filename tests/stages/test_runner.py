@@ -12,12 +12,13 @@ import gc_net
 from gc_net.classifier import Classifier
 from gc_net.data.splits import DataError
 from gc_net.saving import load_model, save_model
-from gc_net.stages import runner
-from gc_net.stages.classifier import build_classifier
+from gc_net.stages import run_folder, runner
 from gc_net.stages.config import DataConfig, NetworkConfig
 from gc_net.stages.detector import build_detector
+from gc_net.stages.networks import build_classifier
 from gc_net.stages.run_folder import RunError
-from gc_net.stages.runner import Runner, StageRun
+from gc_net.stages.runner import Runner
+from gc_net.stages.stage_run import StageRun
 from gc_net.stages.warmup import WarmupConfig
 from gc_net.training import loop
 from gc_net.training.callbacks import CORLOC, CorLoc, HealthCheck, read_log
@@ -232,7 +233,7 @@ def test_a_wish_to_log_corloc_without_boxes_is_not_passed_over(tmp_path, capsys)
 
 def test_a_folder_without_a_classifier_is_refused(tmp_path):
     with pytest.raises(RunError, match=r"no classifier in .*--stage=classifier"):
-        runner.run_settings(str(tmp_path), "classifier")
+        run_folder.run_settings(str(tmp_path), "classifier")
 
 
 def test_a_layer_that_does_not_exist_is_refused_before_anything_is_written(tmp_path):
@@ -241,7 +242,9 @@ def test_a_layer_that_does_not_exist_is_refused_before_anything_is_written(tmp_p
         settings = dataclasses.replace(small_config(), network=network)
         runner.train(settings, small_options(tmp_path / "run"), ["classifier"])
 
-    with pytest.raises(RunError, match=r"--train_from .*begins with 'block9'. Its layers: .*conv"):
+    with pytest.raises(
+        RunError, match=r"--train_from=block9 .*begins with 'block9'. Its layers: .*conv"
+    ):
         train("block9")
     assert not (tmp_path / "run").exists()
     train("conv2")

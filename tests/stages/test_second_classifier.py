@@ -14,7 +14,7 @@ from gc_net.data import crops, transforms
 from gc_net.datasets.creatures import Creatures
 from gc_net.losses.classes import ClassLoss
 from gc_net.saving import load_model
-from gc_net.stages import runner, second_classifier
+from gc_net.stages import runner, second_classifier, stage_run
 from gc_net.stages.run_folder import RunError
 from gc_net.stages.second_classifier import SecondClassifierConfig
 from gc_net.training import loop
@@ -124,7 +124,7 @@ def test_layers_that_are_not_to_be_trained_stay_as_they_are(tmp_path):
     weights = gc_net.load(tmp_path / "model").second_classifier.get_weights()
     # The same seed makes the same classifier, before its training.
     with runner.Runner(config, small_options(tmp_path)) as run:
-        runner.StageRun(run, run.units["second_classifier"]).set_seed()
+        stage_run.StageRun(run, run.units["second_classifier"]).set_seed()
         untrained = second_classifier.untrained(config, 3, SETTINGS.image_size).get_weights()
     same = [np.array_equal(a, b) for a, b in zip(untrained, weights, strict=True)]
     assert same[0] and not same[-1]
@@ -222,7 +222,7 @@ def test_one_that_cannot_be_built_is_refused_before_any_training(tmp_path, monke
     def untrained(config, num_classes, image_size):
         raise error("at least 75 pixels")
 
-    monkeypatch.setattr(runner, "untrained", untrained)
+    monkeypatch.setattr(stage_run, "untrained", untrained)
     with pytest.raises((RunError, ValueError), match="at least 75 pixels"):
         runner.train(naming(), small_options(tmp_path))
     assert not (tmp_path / "classifier").exists()

@@ -19,7 +19,8 @@ from gc_net.saving import load_model
 from gc_net.shapes.base import Shape
 from gc_net.stages import runner, warmup
 from gc_net.stages.run_folder import RunError
-from gc_net.stages.runner import Runner, StageRun
+from gc_net.stages.runner import Runner
+from gc_net.stages.stage_run import StageRun
 from gc_net.stages.warmup import WarmupConfig
 from gc_net.teachers import targets
 from gc_net.training.callbacks import HealthCheck, read_log

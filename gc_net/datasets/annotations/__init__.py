@@ -5,9 +5,13 @@ a line below.
 """
 
 import os
+from typing import TYPE_CHECKING
 
 from gc_net.data.splits import DataError
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.datasets.annotations.annotation import Record
 
 FORMATS = Registry(
     "annotation format",
@@ -21,7 +25,7 @@ FORMATS = Registry(
 _FORMAT_OF_SUFFIX = {".json": "coco", ".xml": "voc", ".csv": "csv"}
 
 
-def format_of(path):
+def format_of(path: str | os.PathLike) -> str:
     """Return the name of the format of `path`: a folder holds VOC XMLs, a file tells by suffix."""
     if os.path.isdir(path):
         return "voc"
@@ -36,6 +40,6 @@ def format_of(path):
     return _FORMAT_OF_SUFFIX[suffix]
 
 
-def read_boxes(path):
+def read_boxes(path: str | os.PathLike) -> "list[Record]":
     """Return the `Record`s in a COCO JSON, a CSV, or a folder of VOC XMLs."""
     return FORMATS.get(format_of(path))(path)

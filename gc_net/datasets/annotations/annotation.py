@@ -1,6 +1,6 @@
 """What annotation readers return."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,9 @@ class Record(NamedTuple):
     label: str | None
 
 
-def make_corners(place, x1, y1, x2, y2):
+def make_corners(
+    place: str, x1: Any, y1: Any, x2: Any, y2: Any
+) -> tuple[float, float, float, float]:
     """Return four finite floats; a `DataError` says what was found instead."""
     try:
         corners = tuple(float(value) for value in (x1, y1, x2, y2))
@@ -38,12 +40,12 @@ def make_corners(place, x1, y1, x2, y2):
     return corners
 
 
-def has_area(x1, y1, x2, y2):
+def has_area(x1: float, y1: float, x2: float, y2: float) -> bool:
     """Return whether a box has one, in the precision that boxes are kept in."""
     return np.float32(x1) < np.float32(x2) and np.float32(y1) < np.float32(y2)
 
 
-def make_box(place, x1, y1, x2, y2):
+def make_box(place: str, x1: Any, y1: Any, x2: Any, y2: Any) -> tuple[float, float, float, float]:
     """Return the corners of a box as floats; a `DataError` says what is wrong with them."""
     x1, y1, x2, y2 = make_corners(place, x1, y1, x2, y2)
     if not has_area(x1, y1, x2, y2):

@@ -4,12 +4,13 @@ Crowd annotations (`iscrowd` = 1) outline many objects at once and are left out.
 """
 
 import json
+import os
 
 from gc_net.data.splits import DataError
 from gc_net.datasets.annotations.annotation import Record, make_box
 
 
-def read(path):
+def read(path: str | os.PathLike) -> list[Record]:
     """Return the `Record`s of a COCO file."""
     content = _load(path)
     files = _by_id(path, content, "images", "file_name")

@@ -7,14 +7,19 @@ in the data folder, so none can lead out of it.
 import posixpath
 import re
 import unicodedata
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError
-from gc_net.datasets.image_files import some
+
+if TYPE_CHECKING:
+    from gc_net.datasets.annotations.annotation import Record
 
 
-def match_images(records, files, root):
+def match_images(records: "Sequence[Record]", files: Sequence[str], root: str) -> np.ndarray:
     """Return the [M] index of each record's image.
 
     A name fits an image if it is the image's path below `root`, the end of it (`"a.jpg"` for
@@ -45,7 +50,9 @@ def match_images(records, files, root):
     return np.array(indices, dtype=np.int64)
 
 
-def match_labels(records, labels, class_names):
+def match_labels(
+    records: "Sequence[Record]", labels: Sequence[int], class_names: Sequence[str]
+) -> None:
     """Raise a `DataError` unless each record's label, where it has one, is its image's class.
 
     Args:

@@ -7,6 +7,7 @@ spreadsheets from computing it, is no part of it.
 """
 
 import csv
+import os
 
 from gc_net.data.cells import restored
 from gc_net.data.splits import DataError
@@ -16,7 +17,7 @@ _ALIASES = {"filename": "path", "file": "path", "image": "path", "class": "label
 _REQUIRED = ("path", "xmin", "ymin", "xmax", "ymax")
 
 
-def read(path):
+def read(path: str | os.PathLike) -> list[Record]:
     """Return the `Record`s of a CSV file."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:

@@ -15,7 +15,7 @@ from gc_net.datasets.annotations.annotation import Record, make_box, make_corner
 _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 
 
-def read(path):
+def read(path: str | os.PathLike) -> list[Record]:
     """Return the `Record`s of the XML files below the folder `path`, or of one XML file."""
     found = []
     for xml in [path] if os.path.isfile(path) else _xml_files(path):
@@ -32,7 +32,7 @@ def read(path):
     ]
 
 
-def read_file(path):
+def read_file(path: str | os.PathLike) -> tuple[str, list[tuple]]:
     """Return one XML's image name and its `(place, label, corners)`, the corners as written.
 
     The image's name is `<filename>`, or the XML's own without its suffix.

@@ -3,6 +3,8 @@
 Its frame has the head towards +x, and a length of about 1 without the head.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gc_net.datasets.creatures.canvas import CIRCLE, Sketch, plane, tint
@@ -39,25 +41,31 @@ class Spine:
         girth: Relative thickness.
     """
 
-    def __init__(self, bend, wave, girth):
+    def __init__(self, bend: float, wave: float, girth: float):
         turn = bend * (_ALONG - 0.5) + wave * np.cos(1.6 * np.pi * _ALONG)
         self.direction = np.exp(1j * (turn - turn.mean()))  # its mean is the x axis
         middle = np.cumsum(self.direction) / len(_ALONG)
         self.middle = middle - middle[-1] / 2
         self.skin = 1j * self.direction * (_GIRTH * girth)
 
-    def points(self, along, across):
+    def points(self, along: np.ndarray | float, across: np.ndarray | float) -> np.ndarray:
         """Return points on the skin: `along` 0 (tail) to 1, `across` −1 to 1; broadcast."""
         middle = np.interp(along, _ALONG, self.middle)
         return middle + np.interp(along, _ALONG, self.skin) * across
 
-    def patch(self, start, end, left=-1.0, right=1.0):
+    def patch(
+        self,
+        start: np.ndarray | float,
+        end: np.ndarray | float,
+        left: np.ndarray | float = -1.0,
+        right: np.ndarray | float = 1.0,
+    ) -> np.ndarray:
         """Return outlines [K, P] of pieces of skin; each argument a number or [K, 1]."""
         along = start + (end - start) * np.linspace(0, 1, 2 + round(28 * np.max(end - start)))
         edges = self.points(along, left), self.points(along, right)[..., ::-1]
         return np.concatenate(edges, axis=-1)
 
-    def place(self, along):
+    def place(self, along: float) -> tuple[complex, complex]:
         """Return the (direction, point) of the spine at one place."""
         index = round(along * (len(_ALONG) - 1))
         return self.direction[index], self.middle[index]
@@ -125,7 +133,7 @@ _HALF_FIN = plane([(0.14, 0), (0.06, 0.028), (-0.06, 0.09), (-0.13, 0.07), (-0.0
 _FIN = np.concatenate([_HALF_FIN, _HALF_FIN[-2:0:-1].conj()])
 
 
-def grow(rng, label, class_names):
+def grow(rng: np.random.Generator, label: int, class_names: Sequence[str]) -> tuple[Sketch, Sketch]:
     """Draw an individual of the class `class_names[label]`.
 
     Returns:

@@ -16,13 +16,13 @@ _BLACK = np.array((28.0, 22.0, 26.0))
 CIRCLE = np.exp(1j * np.linspace(0, 2 * np.pi, 18, endpoint=False))
 
 
-def plane(points):
+def plane(points: np.ndarray) -> np.ndarray:
     """Return points [..., 2] as complex numbers [...]."""
     points = np.asarray(points, np.float64)
     return points[..., 0] + 1j * points[..., 1]
 
 
-def tint(colour, amount):
+def tint(colour: np.ndarray, amount: float) -> np.ndarray:
     """Return `colour` moved towards white (amount > 0) or towards a warm black (amount < 0)."""
     colour = np.asarray(colour, np.float64)
     return colour + ((_WHITE if amount > 0 else _BLACK) - colour) * abs(amount)
@@ -36,7 +36,7 @@ class Sketch:
         self._lengths = []  # of each polygon
         self._colours = []  # [K, 3] each, a row a polygon
 
-    def polygons(self, points, colours):
+    def polygons(self, points: np.ndarray, colours: np.ndarray) -> None:
         """Add polygons.
 
         Args:
@@ -48,10 +48,10 @@ class Sketch:
         self._lengths.extend([points.shape[1]] * len(points))
         self._colours.append(np.zeros((len(points), 3)) + colours)
 
-    def disc(self, centre, radius, colour):
+    def disc(self, centre: complex, radius: float, colour: np.ndarray) -> None:
         self.polygons(CIRCLE * radius + complex(*centre), colour)
 
-    def tube(self, path, radii, colour):
+    def tube(self, path: np.ndarray, radii: np.ndarray | float, colour: np.ndarray) -> None:
         """Add a line of varying thickness with round ends, `radii` wide along `path`."""
         path, radii = plane(path), np.asarray(radii)
         along = np.gradient(path)
@@ -61,7 +61,13 @@ class Sketch:
         left, right = path + 1j * along * radii, path - 1j * along * radii
         self.polygons(np.concatenate([first, left, last, right[::-1]]), colour)
 
-    def merge(self, other, scale=1.0, offset=0.0, colours=None):
+    def merge(
+        self,
+        other: "Sketch",
+        scale: complex = 1.0,
+        offset: complex = 0.0,
+        colours: np.ndarray | None = None,
+    ) -> None:
         """Add all of another sketch, multiplied by complex `scale` and moved by `offset`.
 
         Args:
@@ -73,13 +79,13 @@ class Sketch:
         own = np.concatenate(other._colours)
         self._colours.append(own if colours is None else np.zeros_like(own) + colours)
 
-    def bounds(self, scale=1.0):
+    def bounds(self, scale: complex = 1.0) -> tuple[complex, complex]:
         """Return the complex corners (low, high) of the box around all points · `scale`."""
         points = np.concatenate(self._points) * scale
         x, y = points.real, points.imag
         return complex(x.min(), y.min()), complex(x.max(), y.max())
 
-    def paint(self, canvas, scale, offset=0.0):
+    def paint(self, canvas: np.ndarray, scale: complex, offset: complex = 0.0) -> None:
         """Draw on `canvas`, uint8 with 1 (coverage), 3 (RGB) or 4 (RGB and coverage) channels."""
         unit = 1 << _FRACTION_BITS
         # OpenCV's whole numbers are pixel centres, ours are pixel corners.
@@ -95,7 +101,15 @@ class Sketch:
             start = end
 
 
-def paint_layer(sketch, scale, offset, height, width, channels=4, supersampling=1):
+def paint_layer(
+    sketch: Sketch,
+    scale: complex,
+    offset: complex,
+    height: int,
+    width: int,
+    channels: int = 4,
+    supersampling: int = 1,
+) -> np.ndarray:
     """Paint a sketch on a transparent layer.
 
     Args:
@@ -114,12 +128,12 @@ def paint_layer(sketch, scale, offset, height, width, channels=4, supersampling=
     return cv2.resize(layer, (width, height), interpolation=cv2.INTER_AREA)
 
 
-def multiply(image, field, one=255):
+def multiply(image: np.ndarray, field: np.ndarray, one: int = 255) -> np.ndarray:
     """Return uint8 `image` [H, W, 3] times uint8 `field` [H, W], whose value `one` means 1."""
     return cv2.multiply(image, cv2.cvtColor(field, cv2.COLOR_GRAY2RGB), scale=1 / one)
 
 
-def composite(image, layer, light, relief):
+def composite(image: np.ndarray, layer: np.ndarray, light: complex, relief: float) -> np.ndarray:
     """Lay a layer over an image, with rounded edges and a soft shadow.
 
     All full-size arithmetic is on bytes: with floats, half of the time goes to page faults.

@@ -44,7 +44,13 @@ class Creatures(Dataset):
     name = "creatures"
 
     def __init__(
-        self, data_dir=None, seed=0, num_classes=10, num_train=2000, num_test=500, image_size=160
+        self,
+        data_dir: str | None = None,
+        seed: int = 0,
+        num_classes: int = 10,
+        num_train: int = 2000,
+        num_test: int = 500,
+        image_size: int = 160,
     ):
         if data_dir is not None:
             raise DataError(
@@ -108,12 +114,12 @@ class Creatures(Dataset):
             mask=functools.partial(self.mask, name),
         )
 
-    def mask(self, name, index):
+    def mask(self, name: str, index: int) -> np.ndarray:
         """Return the bool mask [H, W] of the creature in one image."""
         view = self._view(name, index)
         return view.mask(view.creature)
 
-    def part_mask(self, name, index):
+    def part_mask(self, name: str, index: int) -> np.ndarray:
         """Return the bool mask [H, W] of the head, the part that carries the class."""
         view = self._view(name, index)
         return view.mask(view.head)
@@ -135,13 +141,13 @@ class Creatures(Dataset):
         return view.draw(paint_scene(rng, view.height, view.width, light), light)
 
 
-def tight_box(mask):
+def tight_box(mask: np.ndarray) -> np.ndarray:
     """Return the box [4] around the true pixels of a mask: xyxy, edges of pixels, float32."""
     x, y, width, height = cv2.boundingRect(mask.astype(np.uint8))
     return np.array((x, y, x + width, y + height), np.float32)
 
 
-def main_axis(mask):
+def main_axis(mask: np.ndarray) -> float:
     """Return the direction of a mask's longest spread, in (−π/2, π/2], clockwise on screen."""
     moments = cv2.moments(mask.astype(np.uint8), binaryImage=True)
     angle = 0.5 * np.arctan2(2 * moments["mu11"], moments["mu20"] - moments["mu02"])

@@ -123,7 +123,7 @@ class Head:
     colour: tuple[int, int, int]
 
     @functools.cache  # noqa: B019 (heads live as long as the process)
-    def sketch(self, shift=0.0):
+    def sketch(self, shift: float = 0.0) -> Sketch:
         """Return the head as a `Sketch`, its colour moved to light or dark by `shift`."""
         sketch, merged = Sketch(), Sketch()
         self.draw(sketch, tint(self.colour, shift))

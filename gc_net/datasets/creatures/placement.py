@@ -1,6 +1,7 @@
 """A creature put into an image: size of the image, position, size and angle of the creature."""
 
 import dataclasses
+from typing import Self
 
 import numpy as np
 
@@ -35,7 +36,9 @@ class View:
     window: tuple[int, int, int, int]
 
     @classmethod
-    def random(cls, rng, creature, head, image_size):
+    def random(
+        cls, rng: np.random.Generator, creature: Sketch, head: Sketch, image_size: int
+    ) -> Self:
         """Return a random view in an image whose longer side is `image_size`."""
         form, ratio, turn, extent, *place = rng.random(6)
         short = round(image_size * (_SHORTEST + (1 - _SHORTEST) * ratio))
@@ -62,14 +65,14 @@ class View:
             sketch, self.scale, offset, bottom - top, right - left, channels, _SUPERSAMPLING
         )
 
-    def mask(self, sketch):
+    def mask(self, sketch: Sketch) -> np.ndarray:
         """Return the bool mask [height, width] of the creature or of its head."""
         left, top, right, bottom = self.window
         mask = np.zeros((self.height, self.width), bool)
         mask[top:bottom, left:right] = self._paint(sketch, channels=1) >= 128
         return mask
 
-    def draw(self, scene, light):
+    def draw(self, scene: np.ndarray, light: complex) -> np.ndarray:
         """Draw the creature on a scene, uint8 [height, width, 3], in place; return it."""
         left, top, right, bottom = self.window
         window = scene[top:bottom, left:right]

@@ -72,7 +72,7 @@ def _noise(rng, height, width):
     return cv2.normalize(total, None, 0, 255, cv2.NORM_MINMAX, cv2.CV_8U)
 
 
-def paint_scene(rng, height, width, light):
+def paint_scene(rng: np.random.Generator, height: int, width: int, light: complex) -> np.ndarray:
     """Return an empty scene, uint8 [height, width, 3] RGB, lit from `light` (complex)."""
     number = rng.integers(len(SCENES))
     scene = tuple(SCENES.values())[number]

@@ -8,9 +8,14 @@ Each function adds several of its kind to a sketch, at random. Coordinates are i
 image's longer side.
 """
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from gc_net.datasets.creatures.canvas import CIRCLE, plane, tint
+
+if TYPE_CHECKING:
+    from gc_net.datasets.creatures.canvas import Sketch
 
 _BLOOMS = np.array(
     [(246, 242, 230), (226, 220, 204), (62, 60, 66), (172, 172, 178), (108, 110, 118)], np.float64
@@ -62,78 +67,86 @@ class _Scatter:
         sketch.polygons(points, tint(colours, shade) if shade else colours)
 
 
-def grass(sketch, rng, extent, colours):
+def grass(sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray) -> None:
     upwards = (-np.pi / 2 - 1.1, -np.pi / 2 + 1.1)
     _Scatter(rng, extent, 44, 0.08, 0.18, colours, turns=upwards).add(sketch, _BLADE)
 
 
-def speckles(sketch, rng, extent, colours):
+def speckles(
+    sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray
+) -> None:
     _Scatter(rng, extent, 24, 0.004, 0.011, colours).add(sketch, _CORNERS)
 
 
-def ripples(sketch, rng, extent, colours):
+def ripples(
+    sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray
+) -> None:
     ripples = _Scatter(rng, extent, 18, 0.04, 0.2, colours, spread=5, turns=(-0.4, 0.4))
     ripples.add(sketch, _RIPPLE)
 
 
-def litter(sketch, rng, extent, colours):
+def litter(
+    sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray
+) -> None:
     leaves = _Scatter(rng, extent, 22, 0.025, 0.06, colours)
     leaves.add(sketch, _LEAF)
     leaves.add(sketch, _RIB, shade=-0.35)
 
 
-def lichen(sketch, rng, extent, colours):
+def lichen(
+    sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray
+) -> None:
     patches = _Scatter(rng, extent, 12, 0.015, 0.06, colours, spread=8)
     patches.add(sketch, _FLOWER)
     patches.add(sketch, 0.6 * _FLOWER, shade=0.25)
 
 
-def stones(sketch, rng, extent):
+def stones(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
     stones = _Scatter(rng, extent, 5, 0.025, 0.09, _GREYS)
     stones.add(sketch, _PEBBLE)
     stones.add(sketch, 0.55 * _PEBBLE, shade=0.15)
 
 
-def leaves(sketch, rng, extent):
+def leaves(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
     leaves = _Scatter(rng, extent, 5, 0.05, 0.1, _FOLIAGE)
     leaves.add(sketch, _LEAF)
     leaves.add(sketch, _RIB, shade=-0.35)
 
 
-def pads(sketch, rng, extent):
+def pads(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
     pads = _Scatter(rng, extent, 5, 0.05, 0.11, _LILIES)
     pads.add(sketch, _PAD)
     pads.add(sketch, 0.72 * _PAD, shade=0.14)
 
 
-def flowers(sketch, rng, extent):
+def flowers(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
     flowers = _Scatter(rng, extent, 6, 0.022, 0.045, _BLOOMS)
     flowers.add(sketch, _FLOWER)
     flowers.add(sketch, 0.6 * _FLOWER, shade=0.4)
     flowers.add(sketch, 0.26 * _CORNERS, colour=(214, 190, 130))
 
 
-def mushrooms(sketch, rng, extent):
+def mushrooms(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
     caps = _Scatter(rng, extent, 3, 0.03, 0.06, _BLOOMS)
     caps.add(sketch, CIRCLE)
     for place in (0.1 - 0.45j, -0.45 + 0.1j, 0.4 + 0.3j, -0.15 + 0.55j):
         caps.add(sketch, 0.17 * CIRCLE + place, colour=(250, 244, 230))
 
 
-def starfish(sketch, rng, extent):
+def starfish(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
     stars = _Scatter(rng, extent, 3, 0.04, 0.075, _BLOOMS)
     stars.add(sketch, _STARFISH)
     stars.add(sketch, 0.55 * _STARFISH, shade=0.3)
 
 
-def sticks(sketch, rng, extent):
+def sticks(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
     """Elongated like a creature, so that being long does not give one away."""
     sticks = _Scatter(rng, extent, 2, 0.14, 0.26, _BARK)
     sticks.add(sketch, _STICK)
     sticks.add(sketch, _SPLIT, shade=0.25)
 
 
-def feathers(sketch, rng, extent):
+def feathers(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
     """Elongated, too, and with a hard contrast."""
     feathers = _Scatter(rng, extent, 2, 0.07, 0.13, _BLOOMS)
     feathers.add(sketch, _FEATHER)

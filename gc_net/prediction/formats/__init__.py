@@ -3,7 +3,12 @@
 Adding a format is adding a file here and a line below.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from gc_net.registry import Registry
+
+if TYPE_CHECKING:
+    from gc_net.prediction.formats.base import Format
 
 FORMATS = Registry(
     "label format",
@@ -18,6 +23,6 @@ FORMATS = Registry(
 )
 
 
-def get(name, **options):
+def get(name: str, **options: Any) -> "Format":
     """Return the `Format` called `name`."""
     return FORMATS.get(name)(**options)

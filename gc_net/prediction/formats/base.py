@@ -3,8 +3,13 @@
 import abc
 import os
 import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from gc_net.atomic_files import replaced_folder
+
+if TYPE_CHECKING:
+    from gc_net.prediction.prediction import Prediction
 
 # Control characters, line ends of all kinds, and what is no character: XML cannot hold the most.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
@@ -17,7 +22,9 @@ class Format(abc.ABC):
     """
 
     @abc.abstractmethod
-    def write(self, folder, results, class_names):
+    def write(
+        self, folder: str, results: "Iterable[tuple[str, Prediction]]", class_names: Sequence[str]
+    ) -> str:
         """Write label files into `folder`, which exists, in place of earlier ones.
 
         Args:
@@ -30,7 +37,7 @@ class Format(abc.ABC):
             Path of what was written.
         """
 
-    def check(self, files):
+    def check(self, files: Sequence[str]) -> None:
         """Raise a `ValueError` where the format cannot tell some of `files` apart."""
         del files
 
@@ -42,7 +49,7 @@ class FilePerImage(Format):
     suffix: str
 
     @abc.abstractmethod
-    def text(self, file, prediction):
+    def text(self, file: str, prediction: "Prediction") -> str:
         """Return the content of one image's file."""
 
     def write(self, folder, results, class_names):
@@ -56,11 +63,11 @@ class FilePerImage(Format):
         self.write_classes(folder, class_names)
         return path
 
-    def write_classes(self, folder, class_names):
+    def write_classes(self, folder: str, class_names: Sequence[str]) -> None:
         """Write what the format says of its classes, if anything."""
         del folder, class_names
 
-    def label_file(self, file):
+    def label_file(self, file: str) -> str:
         return os.path.splitext(file)[0] + self.suffix
 
     def check(self, files):
@@ -75,7 +82,7 @@ class FilePerImage(Format):
                 )
 
 
-def check_plain_names(files):
+def check_plain_names(files: Iterable[str]) -> None:
     """Raise a `ValueError` for a name that readers of text files would not give back as it is."""
     for file in files:
         name = os.path.basename(file)
@@ -86,6 +93,6 @@ def check_plain_names(files):
             )
 
 
-def pixels(value):
+def pixels(value: float) -> float:
     """Round to hundredths of a pixel."""
     return round(float(value), 2)

@@ -9,11 +9,15 @@ import json
 import math
 import os
 import urllib.parse
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
 from gc_net.atomic_files import replaced_file
 from gc_net.prediction.formats.base import Format
 from gc_net.version import __version__
+
+if TYPE_CHECKING:
+    from gc_net.prediction.prediction import Prediction
 
 
 class LabelStudio(Format):
@@ -24,7 +28,7 @@ class LabelStudio(Format):
             Label Studio serves from its LOCAL_FILES_DOCUMENT_ROOT.
     """
 
-    def __init__(self, url_prefix="/data/local-files/?d="):
+    def __init__(self, url_prefix: str = "/data/local-files/?d="):
         self.url_prefix = url_prefix
 
     def write(self, folder, results, class_names):
@@ -71,7 +75,7 @@ class LabelStudio(Format):
         }
 
 
-def region(prediction):
+def region(prediction: "Prediction") -> tuple[str, dict[str, float]]:
     """Return `"rectangle"` or `"ellipse"` and its numbers, in percent and degrees."""
     height, width = prediction.size
     box = prediction.oriented_box()

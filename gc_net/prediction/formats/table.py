@@ -26,7 +26,7 @@ class Table(Format):
     first side, clockwise on screen.
     """
 
-    def __init__(self, file_name="predictions.csv"):
+    def __init__(self, file_name: str = "predictions.csv"):
         self.file_name = file_name
 
     def check(self, files):

@@ -4,9 +4,13 @@ VOC counts pixels from 1 and includes the last one: the box of a whole image is 
 """
 
 import os
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from gc_net.prediction.formats.base import UNPRINTABLE, FilePerImage, check_plain_names
+
+if TYPE_CHECKING:
+    from gc_net.prediction.prediction import Prediction
 
 
 class Voc(FilePerImage):
@@ -44,7 +48,7 @@ class Voc(FilePerImage):
         check_plain_names(files)
 
 
-def whole_pixels(prediction):
+def whole_pixels(prediction: "Prediction") -> tuple[int, int, int, int]:
     """Return first and last pixel of the box, counted from 1: x, y, x, y. One pixel at least."""
     height, width = prediction.size
     x1, y1, x2, y2 = (round(value) for value in prediction.visible_box_xyxy())

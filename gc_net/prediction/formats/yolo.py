@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterable
 
 from gc_net.atomic_files import replaced_file
 from gc_net.prediction.formats.base import FilePerImage
@@ -31,6 +32,6 @@ class Yolo(FilePerImage):
                 file.write(f"  {index}: {json.dumps(name, ensure_ascii=False)}\n")
 
 
-def line(class_id, values):
+def line(class_id: int, values: Iterable[float]) -> str:
     """Return one object's line; readers refuse values outside 0 to 1."""
     return f"{class_id} " + " ".join(f"{min(max(value, 0), 1):.6f}" for value in values) + "\n"

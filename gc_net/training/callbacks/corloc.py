@@ -1,7 +1,8 @@
 """CorLoc after each epoch; a number to look at, and no more."""
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import keras
 import numpy as np
@@ -11,7 +12,9 @@ from gc_net.localizer import placer
 from gc_net.metrics import best_iou
 
 if TYPE_CHECKING:
-    from gc_net.stages.runner import StageRun
+    import tensorflow as tf
+
+    from gc_net.stages.stage_run import StageRun
 
 CORLOC = "test_corloc (not used for any choice)"
 
@@ -29,7 +32,7 @@ class CorLoc(keras.callbacks.Callback):
 
     adds_to_logs = True
 
-    def __init__(self, batches, place):
+    def __init__(self, batches: "tf.data.Dataset", place: Callable[[Any], Any]):
         super().__init__()
         self.batches = batches
         self.place = place

@@ -24,7 +24,7 @@ class CsvLog(keras.callbacks.Callback):
         model.fit(batches, epochs=10, initial_epoch=4, callbacks=[CsvLog("run/log.csv")])
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str | os.PathLike):
         super().__init__()
         self.path = os.fspath(path)
         self._rows = None
@@ -33,7 +33,7 @@ class CsvLog(keras.callbacks.Callback):
         self._rows = None
 
     def on_epoch_begin(self, epoch, logs=None):
-        # Only here is it known with which epoch training goes on.
+        # Only here is it known with which epoch training resumes.
         if self._rows is None:
             self._rows = [row for row in read_log(self.path) if row["epoch"] < epoch]
 
@@ -42,7 +42,7 @@ class CsvLog(keras.callbacks.Callback):
         _write(self.path, self._rows)
 
 
-def read_log(path):
+def read_log(path: str | os.PathLike) -> list[dict[str, float]]:
     """Read a CSV log: a list of dicts of numbers, without cells that are empty.
 
     Lines that are broken, as a killed writer of another kind may leave them, are left out, and

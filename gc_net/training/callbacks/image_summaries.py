@@ -5,6 +5,8 @@
 """
 
 import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
@@ -13,6 +15,9 @@ import tensorflow as tf
 from gc_net.data.pipeline import evaluation_batches
 from gc_net.figures import drawing
 from gc_net.figures.picture_files import encode
+
+if TYPE_CHECKING:
+    from gc_net.training.data import TrainingData
 
 NUM_PICTURES = 8
 
@@ -24,7 +29,7 @@ class Scalars(keras.callbacks.Callback):
         log_dir: Folder of the event files; made where it does not exist. The epoch is the step.
     """
 
-    def __init__(self, log_dir):
+    def __init__(self, log_dir: str):
         super().__init__()
         self.log_dir = os.fspath(log_dir)
         self._writer = None
@@ -40,7 +45,7 @@ class Scalars(keras.callbacks.Callback):
     def on_train_end(self, logs=None):
         self._writer.close()
 
-    def write(self, logs):
+    def write(self, logs: Mapping[str, float]) -> None:
         """Write what belongs to an epoch."""
         for name, value in logs.items():
             _write(name, np.float32(value), "scalars")
@@ -63,7 +68,13 @@ class ImageSummaries(Scalars):
         # tensorboard --logdir=run/tensorboard
     """
 
-    def __init__(self, log_dir, images, captions=None, longer_side=224):
+    def __init__(
+        self,
+        log_dir: str,
+        images: np.ndarray,
+        captions: Sequence[str] | None = None,
+        longer_side: int = 224,
+    ):
         super().__init__(log_dir)
         self.images = np.asarray(images)
         if self.images.ndim != 4 or self.images.shape[-1] != 3:
@@ -80,7 +91,7 @@ class ImageSummaries(Scalars):
             size = [str(side).encode() for side in strip.shape[1::-1]]
             _write(f"images/{caption}", np.array([*size, encode(".png", strip)], object), "images")
 
-    def pictures(self):
+    def pictures(self) -> list[dict[str, np.ndarray]]:
         """Return, for each image, a dict of `prediction`, `mask`, `object` and `background`."""
         model = self.model
         images = tf.convert_to_tensor(self.images, tf.float32)
@@ -115,7 +126,7 @@ class ImageSummaries(Scalars):
         return result
 
 
-def some_pictures(data):
+def some_pictures(data: "TrainingData") -> np.ndarray:
     """Return a few training images [N, S, S, 3] as the networks see them, without augmentation."""
     count = min(NUM_PICTURES, len(data.split))
     indices = np.linspace(0, len(data.split) - 1, count).astype(int)
