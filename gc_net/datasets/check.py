@@ -10,6 +10,7 @@ import os
 
 import numpy as np
 
+from gc_net.data.decode import IN_FLIGHT
 from gc_net.data.splits import DataError, ImageError
 from gc_net.datasets.check_report import Report, SplitReport
 from gc_net.datasets.image_files import SPLIT_NAMES
@@ -56,7 +57,8 @@ def measure(split, workers=None):
 
     def read(index):
         try:
-            return split.read(index).shape[:2]
+            with IN_FLIGHT.image():
+                return split.read(index).shape[:2]
         except ImageError as error:
             return str(error)
 
