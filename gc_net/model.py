@@ -11,6 +11,7 @@ from gc_net.classifier import Classifier
 from gc_net.detector import Detector
 from gc_net.losses import LOSS_TERMS
 from gc_net.masking import inside_and_outside
+from gc_net.settings import check_finite
 
 FROZEN_MODES = ("inference", "training")
 DEFAULT_TERMS = ("area", "object", "background")
@@ -73,6 +74,8 @@ class GCNet(keras.Model):
         if loss_weights is None:
             loss_weights = dict.fromkeys(DEFAULT_TERMS, 1.0)
         self.loss_weights = {term: float(weight) for term, weight in loss_weights.items()}
+        for term, weight in self.loss_weights.items():
+            check_finite(f"loss_weights: {term}", weight)
         self.frozen_mode = frozen_mode
         self._terms, self._needed = _make_terms(self.loss_weights)
         watched = ["loss", *(f"{term}_loss" for term in self._terms)]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 MODEL_FILE = "model.json"
 WEIGHTS_FILE = "weights.npz"
+_LARGEST_RESIZE = 1 << 13  # larger than any network sees, and 200 MB for an image
 _WITH_WEIGHTS = ("Classifier", "Detector", "LearnedGenerator")
 
 
@@ -127,6 +128,7 @@ def load_localizer(folder: str | os.PathLike, precision: str | None = "float32")
             arguments[name] = _built(arguments[name], precision, path, description["record"])
     try:
         _check_kinds(arguments)
+        _check_resize_size(arguments.get("resize_size"))
         localizer = Localizer(
             **arguments, class_names=description["class_names"], record=description["record"]
         )
@@ -147,6 +149,16 @@ def _check_kinds(parts):
         part = parts.get(name)
         if not isinstance(part, kind) and (part is not None or name != "second_classifier"):
             raise ValueError(f"the {name} is a {type(part).__name__}, not a {kind.__name__}")
+
+
+def _check_resize_size(size):
+    # Such images are made for every one that is predicted.
+    whole = isinstance(size, int) and not isinstance(size, bool)
+    if size is not None and not (whole and 0 < size <= _LARGEST_RESIZE):
+        raise ValueError(
+            f"`resize_size` must be a whole number from 1 to {_LARGEST_RESIZE:,}. "
+            f"Received: resize_size={size!r:.100}"
+        )
 
 
 def _assign(parts, arrays, source):
@@ -202,12 +214,13 @@ def _read(folder) -> tuple[dict[str, Any], str]:
             f"No model in {folder!r}: it has no {MODEL_FILE}. Give the folder that training "
             "wrote its model to, e.g. runs/mine/model."
         ) from None
-    except json.JSONDecodeError as error:
+    # No UTF-8, numbers of thousands of digits, and brackets without end.
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path!r} is damaged: {error}") from None
     try:
         content = _up_to_date(content)
         content["record"] = Record.from_dict(content["record"])
-        content["class_names"] = tuple(content["class_names"])
+        content["class_names"] = _checked_class_names(content["class_names"])
         _check_is_dict(content["localizer" if "localizer" in content else "model"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
@@ -217,6 +230,12 @@ def _read(folder) -> tuple[dict[str, Any], str]:
     except ValueError as error:
         raise ValueError(f"{path!r} describes a model that cannot be built: {error}") from error
     return content, path
+
+
+def _checked_class_names(names):
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"`class_names` must be a list of texts. Received: {names!r:.200}")
+    return tuple(names)
 
 
 def _check_is_dict(value):
@@ -273,7 +292,9 @@ def _built(config, precision, path, record):
         # Safe mode builds what is registered and nothing else: no code comes with a model.
         return keras.saving.deserialize_keras_object(config, safe_mode=True)
     except Exception as error:  # whatever a constructor says of arguments that make no sense
-        raise ValueError(f"{path!r} describes a model that cannot be built: {error}") from error
+        # Keras puts whole configurations before it, once for each object around the one at fault.
+        reason = str(error).rpartition("Exception encountered: ")[2]
+        raise ValueError(f"{path!r} describes a model that cannot be built: {reason}") from error
 
 
 def _set_precision(config, precision):

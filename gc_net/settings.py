@@ -6,6 +6,7 @@ in one place.
 
 import dataclasses
 import inspect
+import math
 import re
 import types
 import typing
@@ -40,6 +41,7 @@ class Settings:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value, allowed = getattr(self, field.name), field.metadata
+            check_finite(field.name, value)
             if value is None or not allowed:
                 continue
             if allowed["choices"] and value not in allowed["choices"]:
@@ -90,6 +92,12 @@ class Settings:
         return found
 
 
+def check_finite(name: str, value: Any) -> None:
+    """Raise where a setting is NaN or infinite, which no comparison with a range would tell."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"`{name}` must be a finite number. Received: {name}={value}")
+
+
 def is_section(field: dataclasses.Field) -> bool:
     """Return whether a dataclass field holds settings of its own."""
     return inspect.isclass(field.type) and issubclass(field.type, Settings)
@@ -121,6 +129,7 @@ def read_pairs(text: str, name: str) -> dict[str, int | float | str]:
                 f"`{name}` must be name=value pairs separated by commas. Received: {text!r}"
             )
         pairs[key.strip()] = _number(value.strip())
+        check_finite(f"{name}: {key.strip()}", pairs[key.strip()])
     return pairs
 
 

@@ -125,9 +125,11 @@ def test_a_network_of_a_stage_is_read_back_and_so_is_one_from_before_records(tmp
 def test_a_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path):
     with pytest.raises(ValueError, match=r"has no model\.json"):
         gc_net.load(tmp_path)
-    (tmp_path / "model.json").write_text("{")
-    with pytest.raises(ValueError, match="is damaged"):
-        gc_net.load(tmp_path)
+    damaged = (b"{", b"\xff\xfe{}", b'{"a":' * 100_000, b'{"a": ' + b"9" * 5_000 + b"}")
+    for content in damaged:
+        (tmp_path / "model.json").write_bytes(content)
+        with pytest.raises(ValueError, match=r"model\.json' is damaged"):
+            gc_net.load(tmp_path)
     for content in ("{}", "[]"):
         (tmp_path / "model.json").write_text(content)
         with pytest.raises(ValueError, match="does not describe a model"):
@@ -139,6 +141,9 @@ def test_a_folder_without_a_model_or_with_a_damaged_one_says_so(tmp_path):
     [
         ({"second_look": -1.0}, "`second_look` must be 0, for no second look"),
         ({"resize_size": 8}, "`resize_size` must be at least the image size, 32"),
+        ({"resize_size": 0}, "`resize_size` must be a whole number from 1"),
+        ({"resize_size": 10**12}, "`resize_size` must be a whole number from 1"),
+        ({"resize_size": 33.5}, "`resize_size` must be a whole number from 1"),
         ({"classifier": None}, "the classifier is a NoneType"),
         ({"taste": 1}, "taste"),
     ],
@@ -150,6 +155,25 @@ def test_a_description_that_makes_no_sense_says_what_does_not(change, message, t
     content["localizer"].update(change)
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=rf"model\.json.*cannot be built: .*{message}"):
+        load_localizer(tmp_path)
+
+
+@pytest.mark.parametrize("names", ["abc", [1, 2, 3], ["a", "b", None], None])
+def test_class_names_are_a_list_of_texts(names, tmp_path):
+    localizer_of(varied_model(), CLASS_NAMES).save(tmp_path)
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "class_names": names}))
+    with pytest.raises(ValueError, match=r"model\.json.*`class_names` must be a list of texts"):
+        load_localizer(tmp_path)
+
+
+def test_a_grid_that_is_unknown_is_refused_when_the_generator_is_built(tmp_path):
+    localizer_of(varied_model(), CLASS_NAMES).save(tmp_path)
+    path = tmp_path / "model.json"
+    content = json.loads(path.read_text())
+    content["localizer"]["generator"]["config"]["grid"] = "hexagons"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"model\.json.*`grid` must be one of"):
         load_localizer(tmp_path)
 
 

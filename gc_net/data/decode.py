@@ -13,6 +13,7 @@ import numpy as np
 
 from gc_net.data import pillow_formats
 from gc_net.data.headers import check_file_size, check_png_chunks, read_header
+from gc_net.data.pixels_in_flight import PixelsInFlight
 from gc_net.data.splits import ImageError
 
 IMAGE_EXTENSIONS = pillow_formats.extensions() | {
@@ -20,6 +21,8 @@ IMAGE_EXTENSIONS = pillow_formats.extensions() | {
 }  # fmt: skip
 # Larger images are refused before they are decoded; three bytes a pixel make this 0.5 GB.
 MAX_PIXELS = 178_956_970
+# Of the readers that decode on many threads: as much as one image may take, for all of them.
+IN_FLIGHT = PixelsInFlight(MAX_PIXELS)
 # Raised whenever the same file may come out as other pixels than before; caches are keyed by it.
 DECODER_VERSION = f"1-opencv-{cv2.__version__}"
 
@@ -27,6 +30,7 @@ DECODER_VERSION = f"1-opencv-{cv2.__version__}"
 # is still an average over whole areas.
 _REDUCTION_MARGIN = 2
 _ALPHA_BACKGROUND = 255
+_BASELINE = 0xC0  # marker of a JPEG that is decoded from top to bottom
 _BLOCK_PIXELS = 1 << 20
 # A progressive JPEG goes over its image again and again; 10 times is usual. Few bytes could ask for
 # thousands of times, so the work is bounded by that of this many for the largest image.
@@ -62,6 +66,8 @@ def decode_image(data: bytes, target: int | None = None) -> np.ndarray:
 
     Raises:
         ImageError: If the data are no image, truncated, damaged or too large.
+
+    Within `with IN_FLIGHT.image():` it waits while other threads have too many pixels in hand.
     """
     return decode_with_size(data, target)[0]
 
@@ -74,6 +80,7 @@ def decode_with_size(data: bytes, target: int | None = None) -> tuple[np.ndarray
     elif header.kind == "PNG":
         check_png_chunks(data)
     reduction = _reduction(header, target)
+    IN_FLIGHT.take(_pixels_held(data, header, reduction))
     if header.kind in ("AVIF", "HEIC"):
         image = pillow_formats.pixels(data, header.kind)
     else:
@@ -186,6 +193,14 @@ def _reduction(header, target):
         return 1
     spare = min(header.stored_height, header.stored_width) // (_REDUCTION_MARGIN * target)
     return next((factor for factor in (8, 4, 2) if spare >= factor), 1)
+
+
+def _pixels_held(data, header, reduction):
+    """Return how many pixels are in memory while an image is decoded."""
+    pixels = header.stored_height * header.stored_width
+    # A progressive JPEG is collected in full, however small it is to come out.
+    progressive = header.kind == "JPEG" and data[header.body - 1] != _BASELINE
+    return pixels if progressive else pixels // reduction**2
 
 
 def _decode(data, header, reduction):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
+from gc_net.data.decode import IN_FLIGHT
 from gc_net.data.names import printable
 from gc_net.data.splits import DataError, ImageError
 from gc_net.data.transforms import squash, take
@@ -105,8 +106,9 @@ class Loader:
         return self.cache.get(index) if self.cache else None
 
     def _decoded(self, index):
-        image, size = read_reduced(self.split.read, index, self.resize_size)
-        image = squash(image, self.resize_size)
+        with IN_FLIGHT.image():
+            image, size = read_reduced(self.split.read, index, self.resize_size)
+            image = squash(image, self.resize_size)
         if self.cache:
             self.cache.put(index, image, size)
         return image, size

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gc_net.data.decode import IN_FLIGHT
 from gc_net.data.splits import DataError, ImageError
 from gc_net.datasets.check_report import Report, SplitReport
 from gc_net.datasets.image_files import SPLIT_NAMES
@@ -61,7 +62,8 @@ def measure(split: "Split", workers: int | None = None) -> tuple[np.ndarray, lis
 
     def read(index):
         try:
-            return split.read(index).shape[:2]
+            with IN_FLIGHT.image():
+                return split.read(index).shape[:2]
         except ImageError as error:
             return str(error)
 

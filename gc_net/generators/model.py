@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from gc_net import shapes
-from gc_net.shapes.base import pixel_grid
+from gc_net.shapes.base import GRIDS, pixel_grid
 
 if TYPE_CHECKING:
     from gc_net.shapes.base import Shape
@@ -53,6 +53,8 @@ class ModelGenerator(keras.layers.Layer):
         super().__init__(name=name, **{"dtype": "float32", **kwargs})
         if not epsilon > 0:
             raise ValueError(f"`epsilon` must be positive. Received: epsilon={epsilon}")
+        if grid not in GRIDS:
+            raise ValueError(f"`grid` must be one of {GRIDS}. Received: grid={grid!r}")
         self.shape = shapes.get(shape)
         self.image_size = tuple(image_size) if hasattr(image_size, "__len__") else (image_size,) * 2
         self.initial_epsilon = float(epsilon)

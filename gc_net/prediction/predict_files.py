@@ -97,6 +97,10 @@ def predict_files(
     """
     if min_confidence is not None and not confidence:
         raise ValueError("A least confidence needs confidences: ask for them, or leave it out.")
+    if min_confidence is not None and not 0 <= min_confidence <= 1:  # nor NaN
+        raise ValueError(
+            f"`min_confidence` must be from 0 to 1. Received: min_confidence={min_confidence}"
+        )
     label_format = formats.get(label_format, **(format_options or {}))
     unreadable = Unreadable()
     root, files = find_images(images, output_dir, unreadable)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from gc_net.atomic_files import replaced_folder
-from gc_net.data.decode import read_image
+from gc_net.data.decode import IN_FLIGHT, read_image
 from gc_net.data.splits import ImageError
 from gc_net.figures import drawing
 from gc_net.figures.picture_files import encode
@@ -62,13 +62,15 @@ def draw(image: np.ndarray, prediction: Prediction) -> np.ndarray:
 
 def _write(target, root, file, prediction):
     try:
-        image = read_image(os.path.join(root, file), target=_LONGER_SIDE)
+        with IN_FLIGHT.image():
+            image = read_image(os.path.join(root, file), target=_LONGER_SIDE)
+            picture = draw(image, prediction)
     except ImageError:
         return  # predicted by an earlier run, and gone since
     path = os.path.join(target, _preview_name(file))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as output:
-        output.write(encode(".jpg", draw(image, prediction)))
+        output.write(encode(".jpg", picture))
 
 
 def _preview_name(file):

@@ -270,6 +270,9 @@ def _axes(squares):
     return extents[..., 1], extents[..., 0], angle - math.pi * np.ceil(angle / math.pi - 0.5)
 
 
+GRIDS = ("centers", "corners")
+
+
 def pixel_grid(height: int, width: int, grid: str = "centers") -> tuple[Any, Any]:
     """Return relative x [1, 1, W] and y [1, H, 1] of every pixel.
 
@@ -284,5 +287,5 @@ def pixel_grid(height: int, width: int, grid: str = "centers") -> tuple[Any, Any
         x = ops.arange(width, dtype="float32") / (width - 1)
         y = ops.arange(height, dtype="float32") / (height - 1)
     else:
-        raise ValueError(f'`grid` must be "centers" or "corners". Received: grid={grid!r}')
+        raise ValueError(f"`grid` must be one of {GRIDS}. Received: grid={grid!r}")
     return x[None, None, :], y[None, :, None]

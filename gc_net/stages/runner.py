@@ -2,6 +2,7 @@
 
 work_dir/
     config.json          all settings, versions and the seed
+    training_images.npz  sizes and times of the images' files
     <stage>/             config.json, log.csv, tensorboard/, checkpoints/ while it is trained, and
                          its result: mostly model/, see gc_net.saving
     model/               the localizer, put together from what the stages have left
@@ -32,6 +33,7 @@ from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
 from gc_net.stages.config import RunOptions, TrainConfig
 from gc_net.stages.dependencies import in_order, needed, recorded_settings, settings_read
+from gc_net.stages.image_record import ImageRecord, check_images
 from gc_net.stages.stage_run import StageRun
 from gc_net.training import devices, loop
 from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars
@@ -140,7 +142,8 @@ class Runner:
             expected = self._check(pending)
             # Only now: the settings of a run that is refused must not replace those in force.
             if self.chief:
-                run_folder.write_settings(self.work_dir, self.config.to_dict())
+                self._record(plan)
+                self._clear_left_overs(plan)
             for unit in pending:
                 self._train(unit, plan, expected)
                 if unit.provides:
@@ -175,6 +178,10 @@ class Runner:
     def _fingerprint(self):
         return self.data.split.fingerprint()
 
+    @functools.cached_property
+    def _images(self):
+        return ImageRecord.of(self.data.split)
+
     # Before training.
 
     def _asked(self, stages):
@@ -194,6 +201,31 @@ class Runner:
         for unit in plan:
             run_folder.check_settings(self._own_folder(unit), self.settings_of(unit))
             self._refuse_former_result(unit)
+        if self._has_begun(plan):
+            check_images(self.work_dir, self._images, self.data.split)
+
+    def _has_begun(self, plan):
+        """Return whether a stage that reads images has been started in this folder."""
+        return any(
+            "data" in settings_read(type(unit))
+            and _is_file(self._own_folder(unit), run_folder.CONFIG_FILE)
+            for unit in plan
+        )
+
+    def _record(self, plan):
+        """Keep what the run is trained with, and on: that of its first start, where it has one."""
+        run_folder.write_settings(self.work_dir, self.config.to_dict())
+        reads_images = any("data" in settings_read(type(unit)) for unit in plan)
+        known = self._has_begun(plan) and ImageRecord.read(self.work_dir) is not None
+        if reads_images and not known:
+            self._images.write(self.work_dir)
+
+    def _clear_left_overs(self, plan):
+        """Delete checkpoints of stages that were killed after they had written their result."""
+        for unit in plan:
+            # Not by `is_done`, which all processes have to ask together.
+            if _is_file(self._own_folder(unit), unit.result(self.config)):
+                loop.clear_checkpoints(self._own_folder(unit))
 
     def _refuse_former_result(self, unit):
         path = os.path.join(self._own_folder(unit), run_folder.CONFIG_FILE)
@@ -272,11 +304,22 @@ class Runner:
                 if recorded is None or not done:
                     continue
                 found = run_folder.differences(recorded, given)
+                found = found or self._changed_images(unit, run_dir)
                 if not found:
                     return folder
                 if self.chief and self.options.verbose:
                     print(f"{folder} is not reused: {'; '.join(found)}.", flush=True)
         return own
+
+    def _changed_images(self, unit, run_dir):
+        """Return a list that names the images which are not those of another run, if any."""
+        if "data" not in settings_read(type(unit)):
+            return []
+        split, before = self.data.split, ImageRecord.read(run_dir)
+        if before is None or len(before.sizes) != len(split):
+            return []
+        changes = before.changes(self._images, split)
+        return [f"training images have changed:\n{changes}"] if changes else []
 
     # Training.
 

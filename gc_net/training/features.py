@@ -25,6 +25,7 @@ from gc_net.training.data import TrainingData
 LARGEST_BYTES = 8e9
 _RECORD = "features.json"
 _BATCH_SIZE = 32
+_ZEROS = 1 << 20  # bytes that are written at once
 
 
 def num_bytes(network: Network, num_images: int) -> int:
@@ -117,7 +118,7 @@ class Features:
     def _compute(self, network, data):
         count = len(self.indices)
         files = [
-            np.lib.format.open_memmap(path, "w+", np.float16, (2, count, *shape))
+            _reserved_map(path, (2, count, *shape))
             for path, shape in zip(self._paths(), self._shapes, strict=True)
         ]
         rows = np.full(len(data.split), -1)
@@ -151,6 +152,22 @@ def remove_features(folder: str) -> None:
     """Delete what `Features` keeps in a folder, where there is anything."""
     if os.path.isdir(folder):
         shutil.rmtree(folder)
+
+
+def _reserved_map(path, shape):
+    """Return a new file, mapped into memory, of which all bytes are on the disk already.
+
+    A map of a file with holes ends the process where the disk is full; this is an `OSError`.
+    """
+    mapped = np.lib.format.open_memmap(path, "w+", np.float16, shape)
+    with open(path, "r+b", buffering=0) as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, os.path.getsize(path))
+        else:
+            file.seek(mapped.offset)
+            for _ in range(0, mapped.nbytes, _ZEROS):
+                file.write(bytes(min(_ZEROS, os.path.getsize(path) - file.tell())))
+    return mapped
 
 
 def _digest(network, data, indices):

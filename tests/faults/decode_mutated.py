@@ -12,7 +12,6 @@ import collections
 import faulthandler
 import json
 import os
-import resource
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -28,6 +27,7 @@ from gc_net.data.transforms import squash
 from gc_net.export.signatures import ServingModule
 from gc_net.serving.demo import DemoApp
 from gc_net.serving.rest import RestModel
+from tests.faults import memory
 from tests.faults.mutator import FILES, mutated
 from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, varied_model
@@ -117,7 +117,7 @@ class Watch:
         with open(self.trace, "w", encoding="utf-8") as log:
             log.write(f"{way}: {what}")
         faulthandler.dump_traceback_later(self.seconds, exit=True)
-        before = _restart_peak()
+        before = memory.restart_peak()
         start = time.perf_counter()
         result = None
         try:
@@ -125,7 +125,7 @@ class Watch:
         except Exception as error:
             self.failures.append(f"{way}: {what}: {error!r:.300}")
         self.slowest[way] = max(self.slowest[way], time.perf_counter() - start)
-        self.largest[way] = max(self.largest[way], _peak() - before)
+        self.largest[way] = max(self.largest[way], memory.peak() - before)
         faulthandler.cancel_dump_traceback_later()
         return result
 
@@ -158,28 +158,6 @@ def run(seed, first, count, seconds, trace, scratch):
         "largest_megabytes": {name: round(kb / 1024) for name, kb in watch.largest.items()},
         "failures": watch.failures,
     }
-
-
-def _restart_peak():
-    """Let the kernel measure the peak memory anew; return what is in use, in kB."""
-    try:
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return _status("VmRSS")
-
-
-def _peak():
-    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _status(field):
-    try:
-        with open("/proc/self/status") as file:
-            return next(int(line.split()[1]) for line in file if line.startswith(field))
-    except OSError:
-        return None
 
 
 if __name__ == "__main__":

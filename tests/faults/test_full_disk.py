@@ -7,13 +7,17 @@ import numpy as np
 import pytest
 
 import gc_net
+from gc_net.datasets.creatures import Creatures
 from gc_net.export.saved_model import export_saved_model
 from gc_net.prediction import formats
 from gc_net.prediction.predict_files import predict_files
 from gc_net.prediction.prediction import ClassScore, Prediction
+from gc_net.stages.config import DataConfig
 from gc_net.stages.run_folder import RunError
 from gc_net.stages.runner import train
 from gc_net.training.checkpoint import Checkpoints
+from gc_net.training.data import TrainingData
+from gc_net.training.features import Features, num_bytes
 from tests.faults import LONG, amount
 from tests.faults.disks import small_disk
 from tests.models import localizer_of
@@ -55,6 +59,22 @@ def test_a_checkpoint_that_does_not_fit_leaves_the_one_before(kind, tmp_path):
         lift()
         checkpoints.save(2, large, {"step": 2})
         assert checkpoints.load()[1] == {"step": 2}
+
+
+@KINDS
+def test_features_that_do_not_fit_are_an_error_and_no_end_of_the_process(kind, tmp_path):
+    split = Creatures(num_train=9, num_test=2, image_size=40, num_classes=3).split("train")
+    data = TrainingData(split, DataConfig(image_size=32), seed=3)
+    network = gc_net.Detector("tiny", "rectangle", 32, head="edges", weights=None)
+    indices = np.arange(9)
+    disk = tmp_path / "disk"
+    assert num_bytes(network, len(indices)) > 2**15
+    with small_disk(kind, disk, 2**15) as lift:
+        with pytest.raises(RunError, match=MESSAGE[kind]):
+            Features(str(disk / "features"), network, data, indices)
+        lift()
+        found = Features(str(disk / "features"), network, data, indices)
+        assert all(np.isfinite(maps).all() for maps in found.take(np.arange(18)))
 
 
 @SOME_KINDS

@@ -13,7 +13,7 @@ from tests.faults.trainer import started
 from tests.training.samples import assert_same_weights
 
 SEED = 20_200_823
-NUM_KILLS = amount(3, 50)
+NUM_KILLS = amount(3, 60)
 TRAINED = None if LONG else ("classifier",)
 
 

@@ -8,7 +8,7 @@ from tests.faults import amount
 from tests.faults.mutator import FILES, mutated
 from tests.training.samples import ROOT
 
-NUM_IMAGES = amount(250, 10_000)
+NUM_IMAGES = amount(250, 20_000)
 NUM_PROCESSES = amount(1, 2)
 SEED = 0
 # An image of MAX_PIXELS in float32, and half as much again for what it is made from.

@@ -2,13 +2,15 @@
 
 import dataclasses
 import glob
+import math
 import os
 import subprocess
 import sys
 
 import pytest
 
-from gc_net.settings import is_section
+from gc_net import teachers
+from gc_net.settings import is_section, plain_type
 from gc_net.stages.classifier import ClassifierConfig
 from gc_net.stages.config import DataConfig, RunOptions, TrainConfig
 from gc_net.stages.detector import DetectorConfig
@@ -59,6 +61,39 @@ def test_an_unknown_setting_is_refused_with_the_known_ones():
 )
 def test_a_wrong_value_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
+        make()
+
+
+def numbers():
+    """Return every setting of a run that is a number with a fraction, as (its section, name)."""
+    return [
+        (kind, field.name)
+        for kind in ALL
+        for field in dataclasses.fields(kind)
+        if plain_type(field) is float
+    ]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "kind, name", numbers(), ids=lambda value: getattr(value, "__name__", value)
+)
+def test_no_setting_is_nan_or_infinite(kind, name, value):
+    with pytest.raises(ValueError, match=f"`{name}` must be a finite number"):
+        kind(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DetectorConfig(loss_weights="area=nan"),
+        lambda: DetectorConfig(loss_weights="area=1,object=inf"),
+        lambda: DataConfig(dataset_options="margin=1e999"),
+        lambda: teachers.get("silhouettes:share=nan"),
+    ],
+)
+def test_nor_are_settings_that_come_as_text(make):
+    with pytest.raises(ValueError, match="must be a finite number"):
         make()
 
 

@@ -12,6 +12,7 @@ from gc_net.optimizers import averaging
 from gc_net.stages.run_folder import RunError
 from gc_net.training import loop
 from gc_net.training.callbacks import CsvLog, read_log
+from gc_net.training.checkpoint import read_checkpoint
 
 STEPS, EPOCHS = 4, 3
 
@@ -226,6 +227,22 @@ def test_weights_that_are_no_numbers_are_no_checkpoint(tmp_path):
     with pytest.raises(RunError, match=r"no longer a number at step 2: training has diverged"):
         train(tmp_path, [Spoil()], checkpoint_steps=1)
     assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["step-000000001.npz"]
+
+
+def test_a_last_update_that_ruins_the_weights_is_noticed_and_the_good_ones_stay(tmp_path):
+    class SpoilLast(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == EPOCHS - 1:  # the loss of all steps was a number
+                kernel = self.model.layers[0].kernel
+                kernel.assign(np.full(kernel.shape, np.inf, np.float32))
+
+    with pytest.raises(RunError, match=r"no longer a number at step 12: training has diverged"):
+        train(tmp_path, [SpoilLast()], checkpoint_steps=1)
+    newest = max((tmp_path / "checkpoints").iterdir())
+    assert newest.name == "step-000000011.npz"
+    arrays, position = read_checkpoint(newest)
+    assert not position["finished"]
+    assert all(np.isfinite(array).all() for array in arrays.values())
 
 
 # A length in steps, over passes that are shorter, or with a rest.

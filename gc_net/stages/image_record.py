@@ -1,0 +1,103 @@
+"""Sizes and times of the files that a run is trained on, so that one that changed can be named.
+
+Names and labels are in the record of every stage. What is kept here is told apart from them: runs
+of earlier versions have no such file, and a run says which of a million images is another now.
+"""
+
+import dataclasses
+import logging
+import os
+
+import numpy as np
+
+from gc_net.data.names import printable
+from gc_net.data.splits import Split
+from gc_net.run_files import RunError, read_array, replace_file
+
+RECORD_FILE = "training_images.npz"
+_NAMED = 5
+_log = logging.getLogger("gc_net")
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageRecord:
+    """Attributes:
+    sizes: int64 [N], bytes of each image's file; 0 for an image that is drawn, or gone.
+    times: int64 [N], when each was last written, in nanoseconds.
+    """
+
+    sizes: np.ndarray
+    times: np.ndarray
+
+    @classmethod
+    def of(cls, split: Split) -> "ImageRecord":
+        """Return the record of the files as they are now."""
+        found = np.zeros((len(split), 2), np.int64)
+        for index in range(len(split)):
+            try:
+                status = os.stat(os.path.join(split.root, os.fsdecode(split.files[index])))
+            except OSError:
+                continue
+            found[index] = status.st_size, status.st_mtime_ns
+        return cls(found[:, 0], found[:, 1])
+
+    @classmethod
+    def read(cls, work_dir: str) -> "ImageRecord | None":
+        """Return what a run was begun with; None where it has no record."""
+        path = os.path.join(work_dir, RECORD_FILE)
+        sizes, times = read_array(path, "sizes"), read_array(path, "times")
+        return None if sizes is None or times is None else cls(sizes, times)
+
+    def write(self, work_dir: str) -> None:
+        """Keep it in the folder of a run."""
+        path = os.path.join(work_dir, RECORD_FILE)
+        replace_file(path, lambda file: np.savez(file, sizes=self.sizes, times=self.times))
+
+    def changes(self, now: "ImageRecord", split: Split) -> str:
+        """Return which files have another size than here, and which ones; empty for none.
+
+        Args:
+            now: Of the same images.
+        """
+        changed = np.flatnonzero(self.sizes != now.sizes)
+        lines = [
+            f"{printable(split.file(index))}: {_size(self.sizes[index])} there, "
+            f"{_size(now.sizes[index])} now"
+            for index in changed[:_NAMED]
+        ]
+        if len(changed) > _NAMED:
+            lines.append(f"and {len(changed) - _NAMED:,} more")
+        return "\n".join(f"  {line}" for line in lines)
+
+
+def check_images(work_dir: str, now: ImageRecord, split: Split) -> None:
+    """Compare the images of a run that is resumed with those that it was begun with.
+
+    A file of another size is refused. One of the same size and another time may be a copy, so
+    it is only named.
+
+    Raises:
+        RunError: Which files were changed, and what to do.
+    """
+    before = ImageRecord.read(work_dir)
+    if before is None or before.sizes.shape != now.sizes.shape:
+        return
+    changes = before.changes(now, split)
+    if changes:
+        raise RunError(
+            f"Training images have changed since the run in {work_dir} was begun:\n{changes}\n"
+            "Put back what they were, or choose another --work_dir to train with what they are now."
+        )
+    touched = np.flatnonzero(before.times != now.times)
+    if len(touched):
+        _log.warning(
+            "%s training images were written since the run in %s was begun, %s first. Their sizes "
+            "are the same. If they show something else now, choose another --work_dir.",
+            f"{len(touched):,}",
+            work_dir,
+            printable(split.file(touched[0])),
+        )
+
+
+def _size(number):
+    return f"{number:,} bytes" if number else "no file"
