@@ -21,12 +21,13 @@ _CHUNK = 1024
 BOX_TOLERANCE = 1.0
 
 
-def check_dataset(dataset, workers=None):
+def check_dataset(dataset, workers=None, batch_size=1, num_folds=1):
     """Return the `Report` of a dataset.
 
     Args:
         dataset: A `Dataset`.
         workers: Number of threads; that of the processors if None.
+        batch_size, num_folds: Of the training that is planned: each classifier needs a batch.
 
     Example:
         report = check_dataset(datasets.get("folder", data_dir="my_photos"))
@@ -43,6 +44,9 @@ def check_dataset(dataset, workers=None):
         duplicates_across_splits=across,
         duplicates_across_classes=mislabelled,
         num_duplicates_within=within,
+        unread=getattr(dataset, "unread_pictures", list)(),
+        batch_size=batch_size,
+        num_folds=num_folds,
     )
 
 
