@@ -103,6 +103,26 @@ def angle_error(angle_a, angle_b):
     return np.minimum(difference, np.pi - difference)
 
 
+def auroc(scores, right):
+    """Return the probability that a right item scores higher than a wrong one; ties count half.
+
+    Args:
+        scores: [N].
+        right: [N] bool.
+
+    Returns:
+        Float, the area under the ROC curve; NaN where all are right or all wrong.
+    """
+    right = np.asarray(right, bool)
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # from 1; the mean of those that tie
+    num_right = np.count_nonzero(right)
+    pairs = num_right * (len(right) - num_right)
+    if not pairs:
+        return float("nan")
+    return float((ranks[right].sum() - num_right * (num_right + 1) / 2) / pairs)
+
+
 def bootstrap_interval(values, num_resamples=1000, seed=0, confidence=0.95):
     """Return the percentile bootstrap interval of the mean, by resampling images.
 

@@ -23,7 +23,7 @@ class Format(abc.ABC):
         Args:
             results: Iterable of (file, `Prediction`), which may be gone through more than once;
                 a file is named relative to the folder of the images, with `/`. It need not fit
-                into memory.
+                into memory. `Prediction.objects` are all that are to be written of an image.
             class_names: Names in label order.
 
         Returns:
@@ -43,7 +43,11 @@ class FilePerImage(Format):
 
     @abc.abstractmethod
     def text(self, file, prediction):
-        """Return the content of one image's file."""
+        """Return the content of one image's file, or the part of it that is of one object."""
+
+    def all_text(self, file, prediction):
+        """Return the content of the file of an image that may have several objects."""
+        return "".join(self.text(file, found) for found in prediction.objects)
 
     def write(self, folder, results, class_names):
         path = os.path.join(folder, self.folder_name)
@@ -52,7 +56,7 @@ class FilePerImage(Format):
                 label_file = os.path.join(temporary, self.label_file(file))
                 os.makedirs(os.path.dirname(label_file), exist_ok=True)
                 with open(label_file, "w", encoding="utf-8", newline="") as output:
-                    output.write(self.text(file, prediction))
+                    output.write(self.all_text(file, prediction))
         self.write_classes(folder, class_names)
         return path
 
