@@ -25,6 +25,13 @@ DETECTOR, CLASSIFIER = "detector", "classifier"
 PREDICTIONS, LOG, COCO = "predictions in pixels", "log", "COCO file"
 PARTS = (READ, DECODE, SQUASH, DETECTOR, CLASSIFIER, PREDICTIONS, LOG, COCO)
 
+# What is asked beside the shape and the class, by its name in the table.
+JUDGED = {
+    "no": {"confidence": False},
+    "mirror image": {"confidence": True},
+    "evidence": {"confidence": False, "evidence": True},
+}
+
 
 def report(
     *,
@@ -57,13 +64,13 @@ def report(
         image_files(images, num_images, seed=seed) as (root, files),
     ):
         rows = []
-        for confidence in (False, True):
+        for name, judged in JUDGED.items():
             timings = measure_speed(
-                folder, root, files, confidence=confidence, batch_size=batch_size, rounds=rounds
+                folder, root, files, **judged, batch_size=batch_size, rounds=rounds
             )
             rows.append(
                 [
-                    "yes" if confidence else "no",
+                    name,
                     *(f"{len(files) / timings.seconds(way):.1f}" for way in (FORWARD, FILES)),
                     f"{timings.ratio(FILES, FORWARD):.2f}×",
                     f"{timings.processor_ratio(FILES, FORWARD):.2f}×",
@@ -91,7 +98,7 @@ def model_folder(model, backbone, image_size):
         yield scratch
 
 
-def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3):
+def measure_speed(model_dir, root, files, *, confidence, evidence=False, batch_size=32, rounds=3):
     """Return the `Timings` of the forward pass and of the whole way, on as many images."""
     localizer = load(model_dir)
     size = localizer.resize_size
@@ -101,7 +108,7 @@ def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3
     def forward():
         for first in range(0, len(files), batch_size):
             count = min(batch_size, len(files) - first)
-            localizer.conclude(localizer.first_look(batch[:count], confidence))
+            localizer.conclude(localizer.first_look(batch[:count], confidence, evidence))
 
     with tempfile.TemporaryDirectory() as scratch:
         listing = os.path.join(scratch, "images.txt")
@@ -116,6 +123,7 @@ def measure_speed(model_dir, root, files, *, confidence, batch_size=32, rounds=3
                 next(outputs),
                 batch_size=batch_size,
                 confidence=confidence,
+                evidence=evidence,
                 localizer=localizer,
             )
             if summary.unreadable:

@@ -68,7 +68,7 @@ def measure(model_dir, root, files, rounds, num_compared=32, num_threads=None):
     compared = calibration[:num_compared]
     differences = {name: compare(localizer, data, compared) for name, data in contents.items()}
     image = calibration[:1].astype(np.float32)
-    graph = tf.function(lambda images: localize(localizer, images, confidence=False))
+    graph = tf.function(lambda images: localize(localizer, images))
     ways = {KERAS: lambda: graph(tf.constant(image))["boxes"].numpy()}
     threads = num_threads or tf.config.threading.get_intra_op_parallelism_threads() or 2
     for name, data in contents.items():

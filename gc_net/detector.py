@@ -12,6 +12,11 @@ from gc_net.data import transforms
 from gc_net.parametrizations.base import Parametrization
 from gc_net.shapes.base import Shape
 
+# What a shape and that of the mirror image get wrong alike does not show in their overlap. It is
+# taken to be as large, on average, as what does show: the area by which the two differ on CUB's
+# images, 0.045 of a window, measured without boxes. It weighs more in small shapes.
+SHARED_ERROR = 0.045
+
 
 class Placement(NamedTuple):
     """Shapes placed in squashed images.
@@ -21,12 +26,15 @@ class Placement(NamedTuple):
         boxes: [B, 4], the shapes' boxes, xyxy relative to the squashed images.
         windows: [B, S, S, 3], what the detector saw of the images.
         in_windows: [B, n], the coefficients relative to that.
+        confidence: [B], how far the shapes of the mirrored windows agree, see `Detector.place`;
+            None where that was not asked for.
     """
 
     coefficients: Any
     boxes: Any
     windows: Any
     in_windows: Any
+    confidence: Any = None
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
@@ -77,18 +85,31 @@ class Detector(Network):
         """Return the coefficients [B, n] for what `features` gives of images."""
         return self.parametrization.decode(self.head(features, training=training), self.shape)
 
-    def place(self, images: Any) -> Placement:
+    def place(self, images: Any, judged: bool = False) -> Placement:
         """Place shapes in squashed images, whose central windows the network sees.
 
         Args:
             images: [B, R, R, 3], RGB in 0–255, with R at least the detector's image size.
+            judged: Whether to look at the mirrored windows too, for a confidence:
+                area of the intersection of both shapes / (area of their union + `SHARED_ERROR`).
         """
         resize_size = images.shape[1]
         windows = ops.cast(transforms.central(images, self.image_size), "float32")
-        in_windows = self(windows, training=False)
+        confidence = None
+        if judged:
+            # One pass over both: fewer, larger operations.
+            both = ops.concatenate([windows, ops.flip(windows, axis=2)], axis=0)
+            in_windows, mirrored = ops.split(self(both, training=False), 2, axis=0)
+            inside_both, inside_either = self.shape.overlap(
+                in_windows, self.shape.mirrored(mirrored)
+            )
+            confidence = inside_both / (inside_either + SHARED_ERROR)
+        else:
+            in_windows = self(windows, training=False)
         window = transforms.center_window(resize_size, self.image_size)
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
-        return Placement(coefficients, self.shape.boxes(coefficients), windows, in_windows)
+        boxes = self.shape.boxes(coefficients)
+        return Placement(coefficients, boxes, windows, in_windows, confidence)
 
     def with_shape(self, shape: str | Shape) -> "Detector":
         """Return a detector with the same weights that places another shape.

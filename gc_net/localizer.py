@@ -19,6 +19,7 @@ from gc_net.masking import inside_and_outside
 from gc_net.model import check_parts
 from gc_net.prediction.graph import concluded, first_look
 from gc_net.prediction.inputs import sources_split
+from gc_net.prediction.more_objects import find_objects
 from gc_net.prediction.prediction import OUTLINE_POINTS, Prediction
 from gc_net.prediction.second_look import SecondLook
 from gc_net.record import Record
@@ -56,7 +57,7 @@ class Localizer:
 
     Args:
         detector: A `Detector`.
-        generator: A `ModelGenerator` or `LearnedGenerator`, which draws the masks of confidences.
+        generator: A `ModelGenerator` or `LearnedGenerator`, which draws the masks of the evidence.
         classifier: A `Classifier`.
         class_names: Names in label order.
         resize_size: Side R of the squashed images; the detector's image size if None, so that it
@@ -110,7 +111,7 @@ class Localizer:
         # What is never asked need not be exported.
         self.second_classifier = second_classifier if self.second_look else None
         self.record = record or Record()
-        self._graphs: dict[bool, Callable] = {}
+        self._graphs: dict[tuple[bool, bool], Callable] = {}
 
     @property
     def shape(self) -> Shape:
@@ -187,9 +188,9 @@ class Localizer:
 
     # In a graph.
 
-    def place(self, images: Any) -> Placement:
+    def place(self, images: Any, judged: bool = False) -> Placement:
         """Place shapes in squashed images [B, R, R, 3], see `Detector.place`."""
-        return self.detector.place(images)
+        return self.detector.place(images, judged)
 
     def mask(self, normalized: Any, coefficients: Any) -> tuple[Any, Any, Any]:
         """Return masks [B, S, S, 1], and what they show and hide of normalized windows."""
@@ -212,6 +213,8 @@ class Localizer:
         batch_size: int = 32,
         *,
         confidence: bool = True,
+        evidence: bool = False,
+        max_objects: int = 1,
         top_k: int = 5,
         unreadable: Unreadable | None = None,
     ) -> list[Prediction | None]:
@@ -221,7 +224,11 @@ class Localizer:
             images: File names, bytes of files, or RGB arrays in 0–255, of any sizes and mixed as
                 you like; one of them, a sequence, or an array [N, H, W, 3].
             batch_size: Images that go through the model at once.
-            confidence: Whether to judge each localization, which takes about twice as long.
+            confidence: Whether to judge each localization by its mirror image, for one more pass of
+                the detector.
+            evidence: Whether to ask the classifier what it sees inside and outside of the shape,
+                for two more passes of it, see `gc_net.prediction.graph.localize`.
+            max_objects: Most objects to look for in an image, see `Prediction.others`.
             top_k: Number of classes to list.
             unreadable: An `Unreadable` that collects images that could not be read, under their
                 file name or as `images[3]`. If None, each is logged as a warning.
@@ -233,7 +240,13 @@ class Localizer:
         predictions: list[Prediction | None] = [None] * len(split)
         if len(split):
             found = self.predict_split(
-                split, batch_size, confidence=confidence, top_k=top_k, unreadable=unreadable
+                split,
+                batch_size,
+                confidence=confidence,
+                evidence=evidence,
+                max_objects=max_objects,
+                top_k=top_k,
+                unreadable=unreadable,
             )
             for index, prediction in found:
                 predictions[index] = prediction
@@ -246,13 +259,19 @@ class Localizer:
         *,
         indices: Any = None,
         confidence: bool = True,
+        evidence: bool = False,
+        known_classes: bool = False,
+        max_objects: int = 1,
         top_k: int = 5,
         unreadable: Unreadable | None = None,
     ) -> Iterator[tuple[int, Prediction]]:
         """Yield (index, `Prediction`) of the images of a `Split` that can be read, in order.
 
         Images are read while the model runs, and only a few batches are in memory at a time.
-        Arguments are those of `predict`; `indices` chooses images of the split.
+        Arguments are those of `predict`; `indices` chooses images of the split. With
+        `known_classes`, its labels are the classes of the predictions, whatever the classifier
+        takes for likeliest; they keep the probability that it gives them. Up to `max_objects` are
+        looked for in each image, see `gc_net.prediction.more_objects`.
 
         An image that cannot be read a second time, for the second look, is classified by the first
         alone, with a warning.
@@ -274,9 +293,20 @@ class Localizer:
         try:
             for batch in batches:
                 sizes, index = batch["size"].numpy(), batch["index"].numpy()
-                outputs = self.first_look(batch["image"], confidence)
-                outputs = self.conclude(outputs, look_closer, index)
-                yield from zip(index.tolist(), self.predictions(outputs, sizes, top_k), strict=True)
+                labels = batch["label"].numpy() if known_classes else None
+
+                def look(images, rows, index=index, sizes=sizes, labels=labels):
+                    outputs = self.first_look(images, confidence, evidence)
+                    known = None if labels is None else labels[rows]
+                    concluded = self.conclude(outputs, look_closer, index[rows], known)
+                    found = self.predictions(concluded, sizes[rows], top_k, known)
+                    return np.asarray(outputs["class_probabilities"]), found
+
+                if max_objects > 1:
+                    predictions = find_objects(self, batch["image"], look, max_objects)
+                else:
+                    _, predictions = look(batch["image"], np.arange(len(index)))
+                yield from zip(index.tolist(), predictions, strict=True)
         except tf.errors.OpError:
             # Reading stops with an error where no image at all can be read. Here that is a result.
             failed = {file for file, _ in unreadable}
@@ -284,21 +314,25 @@ class Localizer:
             if not all(split.file(index) in failed for index in wanted):
                 raise
 
-    def first_look(self, images: Any, confidence: bool = True) -> dict[str, Any]:
+    def first_look(
+        self, images: Any, confidence: bool = True, evidence: bool = False
+    ) -> dict[str, Any]:
         """Run `gc_net.prediction.graph.first_look` on squashed images, uint8 [B, R, R, 3]."""
-        if confidence not in self._graphs:
+        asked = confidence, evidence
+        if asked not in self._graphs:
             size = self.resize_size
-            self._graphs[confidence] = tf.function(
-                lambda images: first_look(self, images, confidence),
+            self._graphs[asked] = tf.function(
+                lambda images: first_look(self, images, *asked),
                 input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
             )
-        return self._graphs[confidence](images)
+        return self._graphs[asked](images)
 
     @staticmethod
     def conclude(
         outputs: Mapping[str, Any],
         look_closer: SecondLook | None = None,
         index: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
     ) -> dict[str, np.ndarray]:
         """Return the outputs after a second look, if any, as arrays.
 
@@ -306,6 +340,7 @@ class Localizer:
             outputs: Of `first_look`.
             look_closer: The `SecondLook` at the split of the images.
             index: [B] places of the images in that split.
+            labels: [B] classes where they are known.
         """
         second = None
         if look_closer is not None:
@@ -313,18 +348,27 @@ class Localizer:
             # The mean with itself where there is no second one.
             first = np.asarray(outputs["class_probabilities"])
             second = np.where(readable[:, None], second[:, 0], first)
-        return {name: np.asarray(value) for name, value in concluded(outputs, second).items()}
+        found = concluded(outputs, second, labels)
+        return {name: np.asarray(value) for name, value in found.items()}
 
     def predictions(
-        self, outputs: Mapping[str, np.ndarray], sizes: np.ndarray, top_k: int = 5
+        self,
+        outputs: Mapping[str, np.ndarray],
+        sizes: np.ndarray,
+        top_k: int = 5,
+        labels: np.ndarray | None = None,
     ) -> list[Prediction]:
         """Return `Prediction`s from the arrays that `conclude` gives.
 
         Args:
             sizes: int [B, 2], height and width of each image.
+            labels: [B] classes where they are known; they are listed first.
         """
         probabilities = outputs["class_probabilities"]
-        best = np.argsort(-probabilities, axis=-1, kind="stable")[:, :top_k]
+        worth = probabilities.copy()
+        if labels is not None:
+            worth[np.arange(len(labels)), labels] = np.inf
+        best = np.argsort(-worth, axis=-1, kind="stable")[:, :top_k]
         outlines = np.asarray(self.shape.outline(outputs["coefficients"], OUTLINE_POINTS))
         return [
             Prediction.from_outputs(

@@ -105,6 +105,26 @@ def angle_error(angle_a: np.ndarray | float, angle_b: np.ndarray | float) -> np.
     return np.minimum(difference, np.pi - difference)
 
 
+def auroc(scores: np.ndarray, right: np.ndarray) -> float:
+    """Return the probability that a right item scores higher than a wrong one; ties count half.
+
+    Args:
+        scores: [N].
+        right: [N] bool.
+
+    Returns:
+        Float, the area under the ROC curve; NaN where all are right or all wrong.
+    """
+    right = np.asarray(right, bool)
+    _, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]  # from 1; the mean of those that tie
+    num_right = np.count_nonzero(right)
+    pairs = num_right * (len(right) - num_right)
+    if not pairs:
+        return float("nan")
+    return float((ranks[right].sum() - num_right * (num_right + 1) / 2) / pairs)
+
+
 def bootstrap_interval(
     values: np.ndarray, num_resamples: int = 1000, seed: int = 0, confidence: float = 0.95
 ) -> np.ndarray:

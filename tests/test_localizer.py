@@ -11,6 +11,7 @@ import gc_net
 from gc_net.data.loading import Unreadable
 from gc_net.data.transforms import squash
 from gc_net.datasets.creatures import Creatures
+from gc_net.detector import SHARED_ERROR
 from gc_net.evaluation.evaluate import evaluate
 from gc_net.prediction.graph import localize
 from gc_net.prediction.prediction import Ellipse, OrientedBox, Prediction
@@ -66,7 +67,7 @@ def test_the_networks_see_the_central_window_and_the_shape_is_put_back_where_it_
     localizer = localizer_of(model, CLASS_NAMES, resize_size=41)
     assert localizer.resize_size == 41
     image = noise(120, 90, seed=4)
-    (found,) = localizer.predict(image)
+    (found,) = localizer.predict(image, evidence=True)
     # 32 of 41 pixels, from 4 on.
     window = squash(image, 41)[4:36, 4:36][None].astype("float32")
     seen = model(window)
@@ -270,7 +271,39 @@ def test_what_is_no_image_at_all_is_refused_by_its_index(varied):
         varied.predict([noise(4, 4), {}])
 
 
-def test_confidence_is_the_object_probability_times_the_backgrounds_relative_entropy(varied):
+@pytest.mark.parametrize("shape", SHAPES.names)
+def test_confidence_is_how_far_the_shape_of_the_mirror_image_is_the_same(shape):
+    model = varied_model(shape)
+    kernel = model.detector.head.get_layer("outputs").kernel
+    kernel.assign(kernel * 0.2)  # so that shapes overlap
+    localizer = localizer_of(model, CLASS_NAMES)
+    images = np.stack([noise(32, 32, seed) for seed in range(6)])
+    predictions = localizer.predict(images)
+    mirrored = localizer.predict(images[:, :, ::-1])
+    size, expected = 256, []
+    for prediction, other in zip(predictions, mirrored, strict=True):
+        masks = localizer.shape.masks(np.float32([prediction.coefficients]), size, size)
+        others = localizer.shape.masks(np.float32([other.coefficients]), size, size)
+        one, other = np.asarray(masks)[0, ..., 0] > 0, np.asarray(others)[0, :, ::-1, 0] > 0
+        expected.append((one & other).mean() / ((one | other).mean() + SHARED_ERROR))
+    assert np.ptp(expected) > 0.05
+    found = [prediction.confidence for prediction in predictions]
+    assert found == pytest.approx(expected, abs=0.03)
+    assert np.allclose(localize(localizer, images)["confidence"], found, atol=1e-4)
+
+
+def test_a_shape_that_does_not_depend_on_the_image_is_trusted_where_it_is_its_own_mirror_image():
+    model = varied_model("rotated_ellipse")
+    for coefficients, expected in (
+        ([0.5, 0.4, 0.6, 0.3, 0.0], 1 / (1 + SHARED_ERROR / (math.pi / 4 * 0.6 * 0.3))),
+        ([0.2, 0.5, 0.2, 0.2, 0.0], 0.0),
+    ):
+        always_say(model, coefficients=coefficients)
+        (prediction,) = localizer_of(model, CLASS_NAMES).predict(noise(20, 30))
+        assert prediction.confidence == pytest.approx(expected, abs=0.01)
+
+
+def test_evidence_is_the_object_probability_and_the_backgrounds_relative_entropy(varied):
     images = np.stack([noise(32, 32, seed) for seed in range(6)])
     model = whole_model(varied)
     outputs = model.supervise(images.astype("float32"))
@@ -281,16 +314,17 @@ def test_confidence_is_the_object_probability_times_the_backgrounds_relative_ent
         return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
     inside, outside = softmax(outputs["object"]), softmax(outputs["background"])
-    expected = inside[np.arange(6), whole.argmax(axis=-1)] * (
-        -(outside * np.log(outside)).sum(axis=-1) / math.log(3)
+    inside = inside[np.arange(6), whole.argmax(axis=-1)]
+    entropy = -(outside * np.log(outside)).sum(axis=-1) / math.log(3)
+    predictions = varied.predict(images, evidence=True)
+    assert np.ptp(inside * entropy) > 0.01
+    assert [each.object_probability for each in predictions] == pytest.approx(inside, abs=1e-4)
+    assert [each.background_entropy for each in predictions] == pytest.approx(entropy, abs=1e-4)
+    without = varied.predict(images)
+    assert [each.confidence for each in without] == pytest.approx(
+        [each.confidence for each in predictions], abs=1e-4
     )
-    predictions = varied.predict(images)
-    assert np.ptp(expected) > 0.01
-    assert [prediction.confidence for prediction in predictions] == pytest.approx(
-        expected, abs=1e-4
-    )
-    found = localize(varied, images)["confidence"]
-    assert np.allclose(found, expected, atol=1e-4)
+    assert {each.object_probability for each in without} == {None}
 
 
 def test_without_confidence_all_else_is_the_same(varied):
@@ -306,8 +340,8 @@ def test_without_confidence_all_else_is_the_same(varied):
 
 @pytest.mark.parametrize("shape", ["rectangle", "rotated_ellipse"])
 def test_a_prediction_survives_json(shape):
-    for confidence in (False, True):
-        (prediction,) = _localizer(shape).predict(noise(7, 9), confidence=confidence)
+    for asked in (False, True):
+        (prediction,) = _localizer(shape).predict(noise(7, 9), confidence=asked, evidence=asked)
         line = prediction.to_json()
         assert "\n" not in line
         assert Prediction.from_json(line) == prediction

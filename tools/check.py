@@ -3,8 +3,9 @@ r"""Look through a dataset and report what would spoil training or evaluation.
 gc-net check --dataset=folder --data_dir=my_photos
 gc-net check --dataset=cub --data_dir=CUB_200_2011 --json=report.json
 
-Counts images by class, decodes every image, compares every box with its image and finds files that
-occur twice. The exit status is 0 if all is well and 1 if there are problems.
+Counts images by class, decodes every image, compares every box with its image, finds files that
+occur twice, and says what a training would stop at. The exit status is 0 if all is well and 1 if
+there are problems.
 """
 
 import contextlib
@@ -22,6 +23,10 @@ flags.DEFINE_enum("dataset", "folder", DATASETS.names, "Kind of dataset.")
 path_flags.define("data_dir", None, "Folder of the dataset; the creatures have none.")
 path_flags.define("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
 flags.DEFINE_integer("seed", 0, "Seed that splits a folder without a val folder.", lower_bound=0)
+flags.DEFINE_integer("batch_size", 32, "Images a batch of the training that is planned.", 1)
+flags.DEFINE_integer(
+    "num_folds", 2, "Its --classifier_num_folds; 2 as in recipes/photos.flags.", lower_bound=0
+)
 flags.DEFINE_bool("all_classes", False, "Print the number of images of every class.")
 flags.DEFINE_integer("examples", 5, "Files to print of each kind of problem.", lower_bound=1)
 path_flags.define("json", None, "File to write the whole report to, with every file it names.")
@@ -45,7 +50,7 @@ def main(_):
         with _ending_plainly():
             check_place(FLAGS.json)
     dataset = datasets.get(FLAGS.dataset, **options)
-    report = check_dataset(dataset, FLAGS.workers)
+    report = check_dataset(dataset, FLAGS.workers, FLAGS.batch_size, FLAGS.num_folds)
     print(report.text(FLAGS.all_classes, FLAGS.examples))
     if FLAGS.json:
         with _ending_plainly():

@@ -42,6 +42,7 @@ flags.adopt_module_key_flags(second_look_flag)
 path_flags.define("cache_dir", None, "Folder to keep decoded images in.")
 flags.DEFINE_bool("score_maps", False, "Also write score maps for clovaai/wsolevaluation.")
 flags.DEFINE_bool("report", True, "Write report.html.")
+flags.DEFINE_bool("agreement", True, "Say without boxes whether the shapes follow the images.")
 
 
 @program.tool(argument="model")
@@ -54,6 +55,7 @@ def main(_):
         FLAGS.model,
         data_flags.dataset(),
         output,
+        agreement=FLAGS.agreement,
         protocol=FLAGS.protocol,
         split=FLAGS.split,
         methods=FLAGS.methods,

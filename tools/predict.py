@@ -2,7 +2,7 @@ r"""Localize and classify images, and write label files in their own pixels.
 
 gc-net predict --model=runs/birds --images=photos --output=out
 gc-net predict --model=runs/birds --images='photos/**/*.jpg' --output=out \
-    --format=label_studio --min_confidence=0.3 --previews=50
+    --format=label_studio --min_confidence=0.6 --previews=50 --previews_of=doubtful
 
 --images is a folder, an image, a pattern, or a .txt file with one path a line. A run that was
 interrupted resumes when it is started again. The exit status is 0 if all is well, 3 if images could
@@ -22,17 +22,37 @@ path_flags.define("images", None, "Folder, image, pattern or .txt list.", requir
 path_flags.define("output", None, "Folder to write to.", required=True)
 flags.DEFINE_enum("format", "coco", FORMATS.names, "Kind of label files.")
 flags.DEFINE_integer("batch_size", 32, "Images that go through the model at once.", lower_bound=1)
-flags.DEFINE_bool("confidence", True, "Judge each localization; takes about twice as long.")
+flags.DEFINE_bool("confidence", True, "Judge each localization by that of the mirror image.")
+flags.DEFINE_bool(
+    "evidence",
+    False,
+    "Also ask the classifier what it sees inside and outside of the shape; about twice as long.",
+)
 flags.DEFINE_float(
     "min_confidence",
     None,
-    "Images below it go to review.csv instead of the label files.",
+    "Images below it go to review.csv, the most doubtful first, instead of the label files.",
     lower_bound=0,
     upper_bound=1,
 )
 second_look_flag.define()
 flags.adopt_module_key_flags(second_look_flag)
+flags.DEFINE_enum(
+    "labels", None, ["folders"], "Where the class of each image is known: the name of its folder."
+)
+flags.DEFINE_integer(
+    "max_objects",
+    1,
+    "Most objects to look for in an image: what was found is hidden, and the rest looked at again.",
+    lower_bound=1,
+)
 flags.DEFINE_string("previews", "0", "How many images to draw the result on: a number, or all.")
+flags.DEFINE_enum(
+    "previews_of",
+    "classes",
+    ["classes", "doubtful"],
+    "Which images to draw: the classes in turn, or those of the lowest confidence.",
+)
 flags.DEFINE_string(
     "url_prefix",
     None,
@@ -61,8 +81,12 @@ def main(_):
             FLAGS.format,
             batch_size=FLAGS.batch_size,
             confidence=FLAGS.confidence,
+            evidence=FLAGS.evidence,
             min_confidence=FLAGS.min_confidence,
+            labels=FLAGS.labels,
+            max_objects=FLAGS.max_objects,
             previews=None if FLAGS.previews == "all" else int(FLAGS.previews),
+            previews_of=FLAGS.previews_of,
             format_options=options,
             second_look=FLAGS.second_look,
         )

@@ -121,11 +121,33 @@ def list_folder(root: str, extensions: Collection[str]) -> Listing:
     return _join(root, scans, repeated)
 
 
+def unread_pictures(root: str, extensions: Iterable[str]) -> list[str]:
+    """Return the pictures below `root` that are of kinds which are not read, named from it.
+
+    Args:
+        root: Folder to read, at any depth.
+        extensions: Lower-case suffixes, with their dot, of those that are.
+    """
+    found = []
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = sorted(name for name in subfolders if not _is_ignored(name))
+        inside = os.path.relpath(folder, root)
+        for name in sorted(names):
+            suffix = os.path.splitext(name)[1].lower()
+            if suffix in _UNREAD_PICTURES - set(extensions) and not _is_ignored(name):
+                found.append(name if inside == os.curdir else os.path.join(inside, name))
+    return found
+
+
 def folder_stamps(root: str, folders: Iterable[str]) -> np.ndarray:
     """Return the [D, 3] `Listing.stamps` of `folders` as they are now; `OSError` if one is gone."""
     with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
         stamps = pool.map(lambda folder: _stamp(os.stat(os.path.join(root, folder))), folders)
         return np.array(list(stamps), dtype=np.int64).reshape(-1, 3)
+
+
+def _is_ignored(name):
+    return name.startswith(".") or name.lower() in IGNORED_NAMES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +165,7 @@ def _scan(root, folder, extensions):
         with os.scandir(os.path.join(root, folder)) as entries:
             for entry in entries:
                 name = entry.name
-                if name.startswith(".") or name.lower() in IGNORED_NAMES:
+                if _is_ignored(name):
                     continue
                 suffix = name[name.rfind(".") :].lower() if "." in name else ""
                 is_folder = _is_folder(entry)

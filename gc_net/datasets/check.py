@@ -27,12 +27,15 @@ _CHUNK = 1024
 BOX_TOLERANCE = 1.0
 
 
-def check_dataset(dataset: "Dataset", workers: int | None = None) -> Report:
+def check_dataset(
+    dataset: "Dataset", workers: int | None = None, batch_size: int = 1, num_folds: int = 1
+) -> Report:
     """Return the `Report` of a dataset.
 
     Args:
         dataset: A `Dataset`.
         workers: Number of threads; that of the processors if None.
+        batch_size, num_folds: Of the training that is planned: each classifier needs a batch.
 
     Example:
         report = check_dataset(datasets.get("folder", data_dir="my_photos"))
@@ -49,6 +52,9 @@ def check_dataset(dataset: "Dataset", workers: int | None = None) -> Report:
         duplicates_across_splits=across,
         duplicates_across_classes=mislabelled,
         num_duplicates_within=within,
+        unread=getattr(dataset, "unread_pictures", list)(),
+        batch_size=batch_size,
+        num_folds=num_folds,
     )
 
 

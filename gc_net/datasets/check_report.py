@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gc_net.atomic_files import replaced_file
+from gc_net.data.pillow_formats import HEIC_EXTENSIONS, INSTALL_HEIC
 
 _SMALLEST_CLASSES = 5
 
@@ -43,7 +44,12 @@ class SplitReport:
 
 @dataclasses.dataclass
 class Report:
-    """What was found in a dataset; `duplicates_…` are groups of `"split: file"`."""
+    """What was found in a dataset; `duplicates_…` are groups of `"split: file"`.
+
+    Attributes:
+        unread: Pictures of kinds that are not read.
+        batch_size, num_folds: Of the training that is planned.
+    """
 
     dataset: str
     root: str
@@ -52,11 +58,14 @@ class Report:
     duplicates_across_splits: list[list[str]]
     duplicates_across_classes: list[list[str]]
     num_duplicates_within: int
+    unread: list[str] = dataclasses.field(default_factory=list)
+    batch_size: int = 1
+    num_folds: int = 1
 
     @property
     def problems(self) -> list[tuple[str, Sequence[str]]]:
         """[(what, examples)], one for each kind of problem."""
-        found = []
+        found = self._problems_of_training()
         for name, split in self.splits.items():
             found += [
                 (f"unreadable {name} images", [f"{f}: {why}" for f, why in split.unreadable]),
@@ -73,6 +82,38 @@ class Report:
             ("files under two labels", [" = ".join(g) for g in self.duplicates_across_classes]),
         ]
         return [(what, examples) for what, examples in found if examples]
+
+    def _problems_of_training(self):
+        """Return what a training would stop at, or learn nothing from."""
+        counts = self.splits["train"].class_counts
+        readable = self.splits["train"].num_images - len(self.splits["train"].unreadable)
+        # A classifier of one fold is fitted on the images of the others.
+        share = readable if self.num_folds < 2 else readable - -(-readable // self.num_folds)
+        few = []
+        if share < self.batch_size:
+            folds = f" in {self.num_folds} folds, {share:,} a classifier" * (self.num_folds > 1)
+            few.append(
+                f"{readable:,} images{folds}, fewer than a batch of {self.batch_size}: add some, "
+                f"or lower the batch sizes (--classifier_batch_size={max(1, share // 2)})"
+            )
+        alone = len(self.class_names) == 1
+        single = [name for name, count in zip(self.class_names, counts, strict=True) if count == 1]
+        return [
+            (
+                "a class without another one",
+                [f"{self.class_names[0]}: add images of something else as a second class"] * alone,
+            ),
+            ("too few training images", few),
+            (
+                "classes with one training image",
+                [f"{name}: add images, or leave the class out" for name in single],
+            ),
+            (f"pictures of kinds that are not read; {self._convert()}", self.unread),
+        ]
+
+    def _convert(self):
+        heic = any(os.path.splitext(name)[1].lower() in HEIC_EXTENSIONS for name in self.unread)
+        return f"convert them to JPEG{f', or `{INSTALL_HEIC}` for HEIC' if heic else ''}"
 
     def text(self, all_classes: bool = False, examples: int = 5) -> str:
         """Return the report for a person.

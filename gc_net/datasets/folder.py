@@ -18,7 +18,9 @@ import warnings
 
 import numpy as np
 
+from gc_net.data.decode import IMAGE_EXTENSIONS
 from gc_net.data.index import list_images
+from gc_net.data.listing import unread_pictures
 from gc_net.data.names import some
 from gc_net.data.splits import DataError, Dataset
 from gc_net.datasets.annotations import read_boxes
@@ -79,6 +81,10 @@ class Folder(Dataset):
         return file_split(
             name, self.class_names, self._labels[chosen], self._files[chosen], self.data_dir
         )
+
+    def unread_pictures(self):
+        """Return the names of pictures of kinds that are not read, such as raw ones."""
+        return unread_pictures(self.data_dir, IMAGE_EXTENSIONS)
 
     def truth(self, name):
         chosen = self._chosen(name)

@@ -1,5 +1,6 @@
 """Evaluation of a model on a split: predictions, metrics, other methods, and the files of it."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +19,10 @@ from gc_net.evaluation import (
     tables,
     wsoleval,
 )
+from gc_net.evaluation.agreement import believed
 from gc_net.evaluation.checks import check_alike, check_classes, check_truth, spread
 from gc_net.evaluation.files import evaluation_folder, predictions, write_json
+from gc_net.evaluation.ranking import ranking
 from gc_net.evaluation.results import Evaluation, read_history
 from gc_net.evaluation.second_look import second_classifier_size
 from gc_net.localizer import Localizer
@@ -40,6 +43,7 @@ def run_evaluation(
     score_maps: bool = False,
     report: bool = True,
     replace: bool = True,
+    agreement: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
     """Evaluate a saved model and write `metrics.json`, `predictions.json` and `report.html`.
@@ -56,6 +60,8 @@ def run_evaluation(
         report: Whether to write `report.html`.
         replace: Whether an evaluation there that was measured otherwise, say by another protocol,
             is replaced; if not, it is an error. One that was measured alike always is.
+        agreement: Whether to say, without boxes, how good the shapes are believed to be, see
+            `gc_net.evaluation.agreement`; ten windows of up to 128 images are looked at.
         options: See `evaluate`: `protocol`, `split`, `methods`, `batch_size`, `ten_crop`,
             `limit`, `resize_size`, `cache`, `second_look`.
 
@@ -81,6 +87,11 @@ def run_evaluation(
         check=None if replace else functools.partial(check_alike, output_dir),
         **options,
     )
+    if agreement:
+        data = dataset.split(evaluation.split)
+        found = believed(localizer, data, os.fspath(model_dir))
+        metrics = {**evaluation.metrics, "agreement": found}
+        evaluation = dataclasses.replace(evaluation, metrics=metrics)
     os.makedirs(output_dir, exist_ok=True)
     remove_report(output_dir)  # an older one would stand beside other numbers
     write_json(os.path.join(output_dir, "metrics.json"), evaluation.metrics)
@@ -96,7 +107,9 @@ def run_evaluation(
 
 
 def evaluate_run(model_dir: str | os.PathLike, dataset: Dataset, cache: str | None = None) -> None:
-    """Evaluate a finished run on its dataset's test images; without boxes, the classes alone.
+    """Evaluate a finished run on its dataset's test images, and say how good it believes it is.
+
+    Without boxes, the classes alone are measured; whether the shapes follow the images needs none.
 
     Args:
         model_dir: Folder of the model that the run has written.
@@ -110,8 +123,10 @@ def evaluate_run(model_dir: str | os.PathLike, dataset: Dataset, cache: str | No
     try:
         if not len(dataset.split("test")):
             print(f"The model is in {model_dir}. There are no test images to evaluate it on.")
+            localizer = Localizer.load(model_dir)
+            print(believed(localizer, dataset.split("train"), os.fspath(model_dir))["verdict"])
             return
-        run_evaluation(model_dir, dataset, output_dir, cache=cache)
+        run_evaluation(model_dir, dataset, output_dir, cache=cache, agreement=True)
     except (ValueError, OSError) as error:
         raise RunError(
             f"Training is done and the model is in {model_dir}, but it was not evaluated: {error}\n"
@@ -302,6 +317,7 @@ _FOUND = (
     "truth_boxes_rel_xyxy",
     "num_truth_boxes",
     "iou",
+    "confidence",
 )
 
 
@@ -330,6 +346,8 @@ def _own_metrics(protocol, found):
             more,
         ),
     }
+    boxed = np.isfinite(found["iou"])
+    measured["confidence"] = ranking(found["confidence"][boxed], protocol.hits(found["iou"])[boxed])
     if "angle_error" in more:
         known = more["angle_error"][np.isfinite(more["angle_error"])]
         measured["num_angles"] = len(known)

@@ -47,7 +47,7 @@ def predictions(evaluation: "Evaluation") -> dict[str, Any]:
             "iou": _number(evaluation.iou[row]),
             "located": bool(evaluation.located[row]),
         }
-        for name in ("mask_iou", "angle_error"):
+        for name in ("confidence", "mask_iou", "angle_error"):
             values = getattr(evaluation, name)
             if values is not None:
                 record[name] = _number(values[row])

@@ -43,7 +43,7 @@ def batch_function(
             maps = {method.name: method.localize(forward) for method in methods}
             return {"maps": {name: values for name, values in maps.items() if values is not None}}
 
-        outputs = first_look(localizer, images, confidence=False, observe=observe)
+        outputs = first_look(localizer, images, observe=observe)
         if ten_crop:
             crops = _ten_crops(images, localizer.image_size)  # [10·B, S, S, 3]
             probabilities = tf.split(classify(localizer.classifier, crops), 10)
@@ -127,6 +127,7 @@ def _compared(localizer, methods, truth, protocol, batch, outputs):
         "top_probabilities": top_probabilities,
         "frame_classes": frame_classes,
         "coefficients": coefficients,
+        "confidence": outputs["confidence"],
         "boxes_rel_xyxy": np.asarray(shape.boxes(coefficients)),
         "truth_boxes_rel_xyxy": boxes_rel_xyxy,
         "num_truth_boxes": num_truth,

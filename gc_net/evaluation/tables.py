@@ -64,6 +64,8 @@ def evaluation_table(metrics: Mapping[str, Any]) -> str:
             "No image has a true box, so only the classes are measured, without other methods. "
             f"Look at the shapes in report.html. {GIVE_BOXES}"
         )
+    if "confidence" in metrics:
+        lines.append(_ranking(metrics["confidence"]))
     if "mask_iou" in metrics:
         lines.append(f"Mask IoU: {metrics['mask_iou']:.2f} %.")
     if "angle_error" in metrics:
@@ -73,7 +75,21 @@ def evaluation_table(metrics: Mapping[str, Any]) -> str:
         )
     if tuned:
         lines.append(f"{_TUNED} chosen by the boxes of these very images: an upper bound.")
+    if "agreement" in metrics:
+        lines += ["", metrics["agreement"]["verdict"]]
     return "\n".join(lines)
+
+
+def _ranking(found):
+    fifths = ", ".join(f"{part['corloc']:.1f}" for part in found["fifths"])
+    text = f"CorLoc by fifths of confidence, the least sure first: {fifths}."
+    if found["auroc"] is None:
+        return text
+    low, high = found["auroc_ci95"]
+    return (
+        f"{text} The confidence tells right boxes from wrong ones with an AUROC of "
+        f"{found['auroc']:.2f} ({low:.2f} to {high:.2f}); 0.5 is chance."
+    )
 
 
 def _described(metrics):

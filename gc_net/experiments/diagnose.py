@@ -1,11 +1,8 @@
 """Why a detector draws what it draws: two looks at a run before its settings are changed.
 
-*Agreement* needs no boxes. An object does not move when the image around it is cropped elsewhere or
-mirrored, so the shapes that a detector places in ten windows of one image should be the same. A
-detector that does not look, and places the same shape everywhere, cannot agree with itself: its
-shape moves along with the window. So settings can be compared without a single box. But larger
-shapes overlap more easily: compare shapes of about the same size. docs/log/version_0.1.md has
-a case in which agreement did not find the best α.
+*Agreement* needs no boxes, see `gc_net.evaluation.agreement`. So settings can be compared without a
+single box. But larger shapes overlap more easily: compare shapes of about the same size.
+docs/log/version_0.1.md has a case in which agreement did not find the best α.
 
 *Landscape* needs a few boxes, of any images, and is for understanding, not for choosing: the losses
 at masks that are known to be right, too small, too large or everywhere. Where the whole image has a
@@ -13,7 +10,6 @@ lower total than the exact boxes, minimising it must lead to shapes of the whole
 one trains; the table shows from which α on the exact boxes win.
 """
 
-import itertools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,16 +18,14 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net.classifier import Classifier
-from gc_net.data import transforms
 from gc_net.data.splits import Dataset, Split, Truth
-from gc_net.detector import Detector
+from gc_net.evaluation.agreement import agreement
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.checks import check_classes, check_truth, spread
 from gc_net.generators.model import ModelGenerator
-from gc_net.localizer import Localizer, placer
+from gc_net.localizer import Localizer
 from gc_net.losses.terms import BackgroundLoss, ObjectLoss
 from gc_net.masking import inside_and_outside
-from gc_net.metrics import box_iou
 from gc_net.record import Record
 from gc_net.tables import aligned
 
@@ -82,46 +76,6 @@ def diagnose(
         )
         print(landscape_table(found["landscape"], beta, gamma))
     return found
-
-
-def agreement(
-    detector: Detector, split: Split, resize_size: int, limit: int = 500, batch_size: int = 8
-) -> dict[str, float]:
-    """Measure whether a detector places the same shape in ten windows of one image.
-
-    Args:
-        detector: A `Detector`.
-        split: A `Split`; no labels are used.
-        resize_size: Side that images are squashed to before windows are taken.
-        limit: Most images to look at, spread evenly.
-
-    Returns:
-        Dict of `agreement`, the mean IoU of the boxes of any two windows, `constant`, what it
-        would be if every window got the mean box, and `num_images`.
-    """
-    image_size = detector.image_size
-    windows = transforms.ten_windows(resize_size, image_size)
-    place = placer(detector)
-    placed = []
-    for batch in readable_batches(
-        split,
-        image_size=image_size,
-        resize_size=resize_size,
-        batch_size=batch_size,
-        ten_crop=True,
-        indices=spread(len(split), limit),
-        label="Placing shapes in windows",
-    ):
-        images = tf.reshape(batch["image"], (-1, image_size, image_size, 3))  # [10·B, S, S, 3]
-        placed.append(np.reshape(place(images).boxes, (-1, len(windows), 4)))
-    boxes = np.concatenate(placed)  # [N, 10, 4] relative to the windows
-    constant = np.broadcast_to(boxes.mean(axis=(0, 1)), (1, *boxes.shape[1:]))
-    sizes = windows, resize_size, image_size
-    return {
-        "agreement": _mean_pair_iou(_in_image(boxes, *sizes)),
-        "constant": _mean_pair_iou(_in_image(constant, *sizes)),
-        "num_images": len(boxes),
-    }
 
 
 def landscape(
@@ -225,18 +179,3 @@ def _known_masks(boxes_rel_xyxy):
     masks["boxes, centred"] = np.concatenate([middle, extents], axis=1)
     masks[_WHOLE] = np.concatenate([middle, np.ones_like(extents)], axis=1)
     return {name: values.astype(np.float32) for name, values in masks.items()}
-
-
-def _in_image(boxes, windows, resize_size, image_size):
-    """Map boxes [N, W, 4] from their windows to the whole image, relative, and clip them to it."""
-    boxes = np.asarray(boxes, np.float64)
-    mapped = [
-        transforms.boxes_out_of_window(boxes[:, number], window, resize_size, image_size)
-        for number, window in enumerate(windows)
-    ]
-    return np.clip(np.stack(mapped, axis=1), 0, 1)
-
-
-def _mean_pair_iou(boxes):
-    pairs = itertools.combinations(range(boxes.shape[1]), 2)
-    return float(np.mean([box_iou(boxes[:, a], boxes[:, b]) for a, b in pairs]))

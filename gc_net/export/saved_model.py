@@ -26,9 +26,8 @@ A SavedModel for TF Serving or `tf.saved_model.load`, with three signatures:
 
 Outputs: `boxes` [B, 4] as x1, y1, x2, y2, `coefficients` [B, n] and `outlines` [B, P, 2], relative
 to the image; `outline_kinds` and `shapes` [B]; `class_ids`, `class_names` and
-`class_probabilities` [B, k], the likeliest first; `confidence`, `object_probability` and
-`background_entropy` [B]; `image_sizes` [B, 2], height and width. The class names are also in
-`assets/class_names.txt`.
+`class_probabilities` [B, k], the likeliest first; `confidence` [B], that of the localization;
+`image_sizes` [B, 2], height and width. The class names are also in `assets/class_names.txt`.
 """
 
 

@@ -22,8 +22,7 @@ class ServingModule(tf.Module):
         outline_kinds: string [B]: `parallelogram`, `polygon` or `ellipse`.
         shapes: string [B], the name of the shape.
         class_ids, class_names, class_probabilities: [B, k], the likeliest classes, best first.
-        confidence, object_probability, background_entropy: float32 [B], see
-            `gc_net.prediction.graph.localize`.
+        confidence: float32 [B], see `gc_net.prediction.graph.localize`.
         image_sizes: int32 [B, 2], height and width, to take boxes to pixels with.
 
     Where the model has a second look, close-ups are cut out of the images as they come, so they

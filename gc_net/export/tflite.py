@@ -24,8 +24,8 @@ _NUM_COMPARED = 32
 _USAGE = """
 TFLite files with one signature: `images` float32 [1, {size}, {size}, 3], RGB in 0–255, squashed to
 that size whatever the aspect ratio. Outputs of every file: `boxes` [1, 4] as x1, y1, x2, y2 and
-`coefficients` [1, n], both relative to the image, and `class_probabilities` [1, C] in the order of
-`class_names.txt`. There is no confidence, which would need two more passes.{second_look}
+`coefficients` [1, n], both relative to the image, `class_probabilities` [1, C] in the order of
+`class_names.txt`, and `confidence` [1], that of the localization.{second_look}
 
 Largest differences from the Keras model on {count} images:
 
@@ -46,7 +46,7 @@ class TFLiteModule(tf.Module):
         size = localizer.resize_size
         self.model_variables = [variable.value for variable in localizer.variables]
         self.serve = tf.function(
-            lambda images: localize(localizer, images, confidence=False),
+            lambda images: localize(localizer, images),
             input_signature=[tf.TensorSpec([1, size, size, 3], tf.float32, "images")],
         )
 
@@ -148,10 +148,7 @@ def run(content, images):
 
 def compare(localizer, content, images):
     """Return how far a TFLite file is from the Keras model on `images`."""
-    expected = {
-        name: np.asarray(value)
-        for name, value in localize(localizer, images, confidence=False).items()
-    }
+    expected = {name: np.asarray(value) for name, value in localize(localizer, images).items()}
     found = run(content, images)
     overlaps = box_iou(expected["boxes"], found["boxes"])
     return {**largest_differences(expected, found), "mean IoU of boxes": float(np.mean(overlaps))}

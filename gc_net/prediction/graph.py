@@ -28,20 +28,28 @@ class Seen(NamedTuple):
     features: Any
 
 
-def localize(localizer, images: Any, confidence: bool = True) -> dict[str, Any]:
+def localize(
+    localizer, images: Any, confidence: bool = True, evidence: bool = False
+) -> dict[str, Any]:
     """Localize and classify, and judge the localization.
 
-    A good shape holds all of the object and nothing else holds any of it. Those are the two things
-    the frozen classifier was asked in training, and at inference it can be asked again, with its
-    own answer in place of the label:
+    An object does not move when its image is mirrored. A detector that has found it places the same
+    shape in the mirror image; one that guesses rarely guesses the same twice:
 
-        confidence = p(class | inside of the shape) · H(p(· | outside)) / ln C
+        confidence = |A ∩ B| / (|A ∪ B| + 0.045)
 
-    The first factor falls where the shape misses what makes the class; the second, the entropy as a
-    part of the largest possible, where the outside still gives a class away: half an object, or a
-    second one. Both lie in [0, 1] and need no tuning; their product is high only if both are. It
-    ranks localizations and is no calibrated probability, and it cannot tell a shape that is too
-    large. With one class there is nothing to ask, and it is 1.
+    for the shape A, the shape B of the mirror image, mirrored back, and areas relative to what the
+    networks see. Without the constant it would be their IoU; `gc_net.detector.SHARED_ERROR` says
+    what it stands for. It lies in [0, 1) and takes one more pass of the detector. It ranks
+    localizations and is no calibrated probability.
+
+    With `evidence`, the classifier is asked again what it was asked in training, with its own
+    answer in place of the label: `object_probability` is p(class | inside of the shape), which
+    falls where the shape misses what makes the class; `background_probability` is that of the same
+    class of the outside; `background_entropy` is H(p(· | outside)) / ln C, which falls where the
+    outside still gives a class away: half an object, or a second one. With one class there is
+    nothing to ask, and all are 1. They take two more passes of the classifier and cannot tell a
+    shape that is too large; docs/predict.md compares how they rank.
 
     The class is the likeliest one that is reported: with a second look, that of the mean of both.
     Inside and outside are those of the first look, where the shape was placed.
@@ -49,49 +57,53 @@ def localize(localizer, images: Any, confidence: bool = True) -> dict[str, Any]:
     Args:
         localizer: A `Localizer`; its second look, if any, is not taken here.
         images: [B, R, R, 3] RGB in 0–255, squashed; the networks see their central windows.
-        confidence: Whether to run the classifier on the two masked images too, which makes the
-            pass about twice as long.
+        confidence: Whether to look at the mirror images too.
+        evidence: Whether to run the classifier on the two masked images too.
 
     Returns:
         Dict of float32 `coefficients` [B, n] and `boxes` [B, 4] xyxy, relative to the squashed
-        images, and `class_probabilities` [B, C]; with `confidence` also `object_probability`,
-        `background_entropy` and `confidence`, [B] each.
+        images, and `class_probabilities` [B, C]; with `confidence` also `confidence` [B], and with
+        `evidence` `object_probability`, `background_probability` and `background_entropy`, [B]
+        each.
     """
-    return concluded(first_look(localizer, images, confidence))
+    return concluded(first_look(localizer, images, confidence, evidence))
 
 
 def first_look(
     localizer,
     images: Any,
     confidence: bool = True,
+    evidence: bool = False,
     observe: Callable[[Seen], Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Place the shape and classify what is squashed; `concluded` makes the result of it.
 
     Args:
-        localizer, images, confidence: As for `localize`.
+        localizer, images, confidence, evidence: As for `localize`.
         observe: Function of what the classifier has `Seen` to more outputs, for other methods that
             look at the same features.
 
     Returns:
         Dict of `coefficients`, `boxes`, `class_probabilities` and `in_windows`, the coefficients
-        relative to what the networks see; with `confidence` also `inside_probabilities` [B, C] and
-        `background_entropy` [B]; and what `observe` returns.
+        relative to what the networks see; with `confidence` also `confidence` [B]; with `evidence`
+        `inside_probabilities` and `outside_probabilities`, [B, C] each; and what `observe` returns.
     """
     classifier = localizer.classifier
-    placed = localizer.place(images)
+    placed = localizer.place(images, judged=confidence)
     outputs = {
         "coefficients": placed.coefficients,
         "boxes": placed.boxes,
         "in_windows": placed.in_windows,
     }
+    if confidence:
+        outputs["confidence"] = placed.confidence
     normalized = classifier.normalize(placed.windows)
     views = [normalized]
-    if confidence:
+    if evidence:
         views += localizer.mask(normalized, placed.in_windows)[1:]
     if observe is None:
         # One pass over all three: fewer, larger operations.
-        together = ops.concatenate(views, axis=0) if confidence else normalized
+        together = ops.concatenate(views, axis=0) if evidence else normalized
         logits = classifier.from_normalized(together)
         whole, *masked = ops.split(_probabilities(logits), len(views), axis=0)
     else:
@@ -100,9 +112,8 @@ def first_look(
         masked = [_probabilities(classifier.from_normalized(view)) for view in views[1:]]
         outputs |= observe(Seen(placed.windows, normalized, descriptors, features))
     outputs["class_probabilities"] = whole
-    if confidence:
-        outputs["inside_probabilities"] = masked[0]
-        outputs["background_entropy"] = _relative_entropy(masked[1])
+    if evidence:
+        outputs["inside_probabilities"], outputs["outside_probabilities"] = masked
     return outputs
 
 
@@ -116,12 +127,16 @@ def mean_of_looks(first_probabilities: Any, second_probabilities: Any) -> Any:
     return (first_probabilities + second_probabilities) / 2
 
 
-def concluded(outputs: Mapping[str, Any], second_probabilities: Any = None) -> dict[str, Any]:
+def concluded(
+    outputs: Mapping[str, Any], second_probabilities: Any = None, labels: Any = None
+) -> dict[str, Any]:
     """Return what `localize` does, from the outputs of the first look and of a second, if any.
 
     Args:
         outputs: What `first_look` returns, and whatever else is to be passed on.
         second_probabilities: [B, C] of the close-ups; the classes are those of the mean of both.
+        labels: [B], the classes that the evidence is asked for where they are known; the likeliest
+            ones if None.
     """
     outputs = dict(outputs)
     outputs.pop("in_windows", None)
@@ -131,9 +146,12 @@ def concluded(outputs: Mapping[str, Any], second_probabilities: Any = None) -> d
         )
     if "inside_probabilities" in outputs:
         inside, whole = outputs.pop("inside_probabilities"), outputs["class_probabilities"]
-        likeliest = ops.one_hot(ops.argmax(whole, axis=-1), whole.shape[-1], dtype="float32")
-        outputs["object_probability"] = ops.sum(inside * likeliest, axis=-1)
-        outputs["confidence"] = outputs["object_probability"] * outputs["background_entropy"]
+        asked = ops.argmax(whole, axis=-1) if labels is None else labels
+        asked = ops.one_hot(asked, whole.shape[-1], dtype="float32")
+        outside = outputs.pop("outside_probabilities")
+        outputs["object_probability"] = ops.sum(inside * asked, axis=-1)
+        outputs["background_probability"] = ops.sum(outside * asked, axis=-1)
+        outputs["background_entropy"] = _relative_entropy(outside)
     return outputs
 
 

@@ -12,6 +12,7 @@ from gc_net.data.loading import Unreadable
 from gc_net.data.names import printable
 from gc_net.prediction import formats
 from gc_net.prediction.find_images import find_images
+from gc_net.prediction.known_classes import folder_labels
 from gc_net.prediction.log import PredictionLog
 
 if TYPE_CHECKING:
@@ -65,8 +66,12 @@ def predict_files(
     *,
     batch_size: int = 32,
     confidence: bool = True,
+    evidence: bool = False,
     min_confidence: float | None = None,
+    labels: str | None = None,
+    max_objects: int = 1,
     previews: int = 0,
+    previews_of: str = "classes",
     format_options: Mapping[str, Any] | None = None,
     second_look: float | None = None,
     localizer: "Localizer | None" = None,
@@ -85,9 +90,15 @@ def predict_files(
         output_dir: Folder to write to: a new one, or that of an earlier run with the same model.
         label_format: Name of one of `gc_net.prediction.formats.FORMATS`.
         batch_size: Images that go through the model at once.
-        confidence: Whether to judge each localization.
-        min_confidence: Images below it go to `review.csv` and not into the label files.
+        confidence, evidence: Whether to judge each localization, see `Localizer.predict`.
+        min_confidence: Images below it go to `review.csv`, the most doubtful first, and not into
+            the label files.
+        labels: `"folders"` where the class of each image is known: it is the name of the folder
+            that the image lies in. None to take the classifier's.
+        max_objects: Most objects to look for in an image, see `gc_net.prediction.more_objects`.
         previews: How many of the labelled images to draw; None for all.
+        previews_of: Which ones: `"classes"` takes the classes in turn, `"doubtful"` those of the
+            lowest confidence.
         format_options: Arguments of the format.
         second_look: See `gc_net.load`; as the model says if None.
         localizer: The model of `model_dir`, where it is loaded already.
@@ -95,12 +106,14 @@ def predict_files(
     Returns:
         A `Summary`.
     """
-    if min_confidence is not None and not confidence:
+    if not confidence and min_confidence is not None:
         raise ValueError("A least confidence needs confidences: ask for them, or leave it out.")
     if min_confidence is not None and not 0 <= min_confidence <= 1:  # nor NaN
         raise ValueError(
             f"`min_confidence` must be from 0 to 1. Received: min_confidence={min_confidence}"
         )
+    if not confidence and previews and previews_of == "doubtful":
+        raise ValueError("The doubtful ones are told by confidences: ask for them.")
     label_format = formats.get(label_format, **(format_options or {}))
     unreadable = Unreadable()
     root, files = find_images(images, output_dir, unreadable)
@@ -117,15 +130,31 @@ def predict_files(
     header = {"model": fingerprint, "images": root, "look": second_look}
     if second_look is not None:
         check_second_look(second_look)  # before the folder records it
-    with PredictionLog(output_dir, {**header, "confidence": confidence}) as log:
+    # Not merely whether there are confidences: those of earlier versions mean something else.
+    header["confidence"] = confidence and "mirror image"
+    header["evidence"] = evidence or None  # folders of earlier versions do not know of these
+    header["labels"] = labels
+    header["max_objects"] = max_objects if max_objects > 1 else None
+    class_of = dict.fromkeys(files, 0)
+    if labels == "folders":  # before the folder records it
+        localizer = localizer or load(model_dir, second_look)
+        class_of = folder_labels(root, files, localizer.class_names)
+    with PredictionLog(output_dir, header) as log:
         sizes = _to_predict(root, files, log.files())
         missing = list(sizes)
         localizer = localizer or load(model_dir, second_look)
         num_new = 0
         if missing:
-            split = file_split("images", localizer.class_names, [0] * len(missing), missing, root)
+            classes = [class_of[file] for file in missing]
+            split = file_split("images", localizer.class_names, classes, missing, root)
             found = localizer.predict_split(
-                split, batch_size, confidence=confidence, unreadable=unreadable
+                split,
+                batch_size,
+                confidence=confidence,
+                evidence=evidence,
+                known_classes=labels is not None,
+                max_objects=max_objects,
+                unreadable=unreadable,
             )
             for index, prediction in progress.track(found, len(missing), "Predicting"):
                 log.append(missing[index], prediction, sizes[missing[index]])
@@ -139,7 +168,7 @@ def predict_files(
         if previews != 0:
             from gc_net.prediction.previews import write_previews
 
-            write_previews(output_dir, root, results, previews)
+            write_previews(output_dir, root, results, previews, previews_of)
     num_labelled = num_images - len(unreadable) - num_review
     return Summary(num_images, num_new, num_labelled, num_review, tuple(unreadable), path)
 
@@ -177,7 +206,9 @@ class _Chosen:
         return (result for result in self._asked_for() if not self._is_doubtful(result[1]))
 
     def doubtful(self):
-        return (result for result in self._asked_for() if self._is_doubtful(result[1]))
+        """Return the others, the most doubtful first."""
+        found = (result for result in self._asked_for() if self._is_doubtful(result[1]))
+        return sorted(found, key=lambda result: result[1].confidence)
 
     def _asked_for(self):
         return (result for result in self.log if result[0] in self.files)
@@ -187,23 +218,10 @@ class _Chosen:
 
 
 def _write_review(folder, doubtful, class_names):
-    counted = _Counted(doubtful)
-    formats.get("csv", file_name=REVIEW_FILE).write(folder, counted, class_names)
-    if not counted.count:
+    formats.get("csv", file_name=REVIEW_FILE).write(folder, doubtful, class_names)
+    if not doubtful:
         os.unlink(os.path.join(folder, REVIEW_FILE))
-    return counted.count
-
-
-class _Counted:
-    """An iterable that knows how many items it gave."""
-
-    def __init__(self, items):
-        self.items, self.count = items, 0
-
-    def __iter__(self):
-        for item in self.items:
-            self.count += 1
-            yield item
+    return len(doubtful)
 
 
 def _write_unreadable(folder, unreadable):

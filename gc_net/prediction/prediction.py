@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 
 OUTLINE_POINTS = 64
+_JUDGED = ("confidence", "object_probability", "background_probability", "background_entropy")
 
 
 class ClassScore(NamedTuple):
@@ -85,9 +86,14 @@ class Prediction:
             parallelogram.
         ellipse: An `Ellipse`, or None for other shapes.
         classes: `ClassScore`s, the likeliest first.
+        confidence: How far the localization can be trusted, 0 to 1, see
+            `gc_net.prediction.graph.localize`; None where it was not asked for.
         object_probability: Probability of the likeliest class when only the shape's inside is
-            seen; None where no confidence was asked for.
-        background_entropy: How undecided the classifier is when only the outside is seen: 0 to 1.
+            seen; None where no evidence was asked for.
+        background_probability: Probability of the same class when only the outside is seen, and
+        background_entropy: how undecided the classifier then is, 0 to 1; None where no evidence was
+            asked for.
+        others: More objects of the image, where they were asked for and found: a `Prediction` each.
         outline: Points, clockwise on screen, of a shape that is neither a parallelogram nor an
             ellipse; None for those.
     """
@@ -99,9 +105,12 @@ class Prediction:
     corners: tuple[tuple[float, float], ...] | None
     ellipse: Ellipse | None
     classes: tuple[ClassScore, ...]
+    confidence: float | None = None
     object_probability: float | None = None
+    background_probability: float | None = None
     background_entropy: float | None = None
     outline: tuple[tuple[float, float], ...] | None = None
+    others: tuple["Prediction", ...] = ()
 
     @classmethod
     def from_outputs(cls, outputs: Mapping[str, Any]) -> "Prediction":
@@ -122,11 +131,7 @@ class Prediction:
             outputs["class_probabilities"],
             strict=True,
         )
-        judged = {
-            name: float(outputs[name])
-            for name in ("object_probability", "background_entropy")
-            if name in outputs
-        }
+        judged = {name: float(outputs[name]) for name in _JUDGED if name in outputs}
         boxes = np.asarray(outputs["boxes"], np.float64) * (width, height, width, height)
         return cls(
             size=(height, width),
@@ -153,11 +158,19 @@ class Prediction:
         return self.classes[0].probability
 
     @property
-    def confidence(self) -> float | None:
-        """Localization confidence in [0, 1], see `gc_net.prediction.graph.localize`, or None."""
-        if self.object_probability is None:
+    def no_object(self) -> bool | None:
+        """Whether the evidence is for no object at all; None where none was asked for.
+
+        It is where the inside of the shape shows no more of the class than the outside does.
+        """
+        if self.object_probability is None or self.background_probability is None:
             return None
-        return self.object_probability * self.background_entropy
+        return self.object_probability <= self.background_probability
+
+    @property
+    def objects(self) -> tuple["Prediction", ...]:
+        """All objects that were found, this one first."""
+        return (self, *self.others)
 
     def polygon(self, num_points: int = OUTLINE_POINTS) -> np.ndarray:
         """Return the outline [P, 2]: of an ellipse, `num_points` of it."""
@@ -233,6 +246,7 @@ class Prediction:
             center, axes, angle = fields["ellipse"]
             fields["ellipse"] = Ellipse(tuple(center), tuple(axes), angle)
         fields["classes"] = tuple(ClassScore(*score) for score in fields["classes"])
+        fields["others"] = tuple(map(cls.from_json, fields.get("others", ())))
         return cls(**fields)
 
 

@@ -12,6 +12,7 @@ from gc_net.atomic_files import replaced_folder
 from gc_net.data.decode import IN_FLIGHT, read_image
 from gc_net.data.splits import ImageError
 from gc_net.figures import drawing
+from gc_net.figures.contact_sheet import classes_in_turn
 from gc_net.figures.picture_files import encode
 from gc_net.prediction.prediction import Prediction
 
@@ -26,14 +27,18 @@ def write_previews(
     root: str,
     results: Iterable[tuple[str, Prediction]],
     count: int | None = None,
+    which: str = "classes",
 ) -> None:
-    """Draw the first `count` results, all if None, as `previews/NAME.jpg` in `folder`.
+    """Draw `count` results, all if None, as `previews/NAME.jpg` in `folder`.
 
     Args:
         root: Folder that the files of the results are relative to.
-        results: Iterable of (file, `Prediction`).
+        results: Iterable of (file, `Prediction`), which is gone through twice.
+        which: `"classes"` takes the classes in turn, some of each drawn at random; `"doubtful"`
+            takes those of the lowest confidence.
     """
-    results = itertools.islice(results, count)
+    chosen = None if count is None else _chosen(results, count, which)
+    results = (result for result in results if chosen is None or result[0] in chosen)
     with (
         replaced_folder(os.path.join(folder, "previews")) as target,
         concurrent.futures.ThreadPoolExecutor(_THREADS) as pool,
@@ -42,18 +47,32 @@ def write_previews(
             list(pool.map(lambda result: _write(target, root, *result), some))
 
 
+def _chosen(results, count, which):
+    """Return the names of the files to draw."""
+    found = [(file, result.class_id, result.confidence) for file, result in results]
+    if which == "doubtful":
+        order = np.argsort([confidence for *_, confidence in found], kind="stable")[:count]
+    else:
+        mixed = np.random.default_rng(0).permutation(len(found))
+        labels = np.array([label for _, label, _ in found], int)
+        order = mixed[classes_in_turn(labels[mixed], count)]
+    return {found[place][0] for place in order}
+
+
 def draw(image: np.ndarray, prediction: Prediction) -> np.ndarray:
-    """Return an image with the outline, the box and a caption."""
+    """Return an image with the outlines and boxes of its objects, and a caption of the first."""
     height, width = image.shape[:2]
-    picture = drawing.draw_prediction(
-        image,
-        outline_rel=prediction.polygon() / prediction.size[::-1],
-        box_rel_xyxy=[
-            value / side
-            for value, side in zip(prediction.box_xyxy, prediction.size[::-1] * 2, strict=True)
-        ],
-        longer_side=min(_LONGER_SIDE, max(height, width, 224)),
-    )
+    picture = image
+    for found in prediction.objects:
+        picture = drawing.draw_prediction(
+            picture,
+            outline_rel=found.polygon() / found.size[::-1],
+            box_rel_xyxy=[
+                value / side
+                for value, side in zip(found.box_xyxy, found.size[::-1] * 2, strict=True)
+            ],
+            longer_side=min(_LONGER_SIDE, max(height, width, 224)),
+        )
     caption = f"{prediction.class_name} {prediction.class_probability:.2f}"
     if prediction.confidence is not None:
         caption += f", confidence {prediction.confidence:.2f}"

@@ -52,7 +52,9 @@ def training(history: Mapping[str, Mapping[str, np.ndarray]]) -> list[Chart]:
 def statistics(evaluation: Evaluation) -> list[Chart]:
     """Return charts of where boxes fit; without true boxes, of what boxes there are."""
     if evaluation.num_truth_boxes.any():
-        return [_iou_histogram(evaluation), _by_size(evaluation)]
+        charts = [_iou_histogram(evaluation), _by_size(evaluation)]
+        found = evaluation.metrics.get("confidence")
+        return [*charts, _by_confidence(found)] if found else charts
     name, sure = sureness(evaluation)
     title = "Confidence" if name == "confidence" else "Probability of the image's own class"
     return [
@@ -143,5 +145,32 @@ def _by_size(evaluation):
         styles=["good"] * len(groups),
         labels=[group.name.removesuffix(" %") for group in groups],
         intervals=[group.interval for group in groups],
+        top=100,
+    )
+
+
+def _by_confidence(found):
+    """Return CorLoc by fifths of confidence, from what `ranking` found."""
+    fifths = found["fifths"]
+    title = "CorLoc by confidence"
+    if found["auroc"] is not None:
+        title += f": AUROC {found['auroc']:.2f}"
+    hits = [round(part["corloc"] * part["num_images"] / 100) for part in fifths]
+    ranges = ["{:.2f}–{:.2f}".format(*part["confidence"]) for part in fifths]
+    return bar_chart(
+        title,
+        [part["corloc"] for part in fifths],
+        [
+            f"confidence {name}: CorLoc {part['corloc']:.1f} % of {part['num_images']:,} images"
+            for name, part in zip(ranges, fifths, strict=True)
+        ],
+        "fifths of the images by confidence, the least sure first",
+        "CorLoc in %, with 95 % intervals",
+        styles=["good"] * len(fifths),
+        labels=ranges,
+        intervals=[
+            breakdown.wilson_interval(count, part["num_images"])
+            for count, part in zip(hits, fifths, strict=True)
+        ],
         top=100,
     )

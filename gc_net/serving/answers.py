@@ -12,10 +12,13 @@ _OUTPUTS = {
     "class_ids": ((None,), True),
     "class_names": ((None,), False),
     "class_probabilities": ((None,), True),
-    "object_probability": ((), True),
-    "background_entropy": ((), True),
+    "confidence": ((), True),
     "image_sizes": ((2,), True),
 }
+# What a server may leave out: those of a model that was exported by an earlier version have them.
+_OPTIONAL = dict.fromkeys(
+    ("object_probability", "background_probability", "background_entropy"), ((), True)
+)
 _CLASSES = ("class_ids", "class_names", "class_probabilities")
 
 
@@ -43,8 +46,9 @@ def checked_outputs(outputs, count):
         if arrays[name].ndim == 0 or len(arrays[name]) != count:
             rows = len(arrays[name]) if arrays[name].ndim else "no"
             raise ValueError(f"has {rows} rows of {name} for {count} images")
-    for name, (shape, is_number) in _OUTPUTS.items():
-        _check(name, arrays[name], shape, is_number)
+    for name, (shape, is_number) in {**_OUTPUTS, **_OPTIONAL}.items():
+        if name in arrays:
+            _check(name, arrays[name], shape, is_number)
     lengths = {arrays[name].shape[1] for name in _CLASSES}
     if len(lengths) > 1 or 0 in lengths:
         raise ValueError(f"has different numbers of {', '.join(_CLASSES)}, or none")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 # Below this extent (a twentieth of a pixel at 224) a shape is treated as this wide, which keeps
 # the level set and its gradient finite when a detector's sigmoid saturates at zero.
 MIN_EXTENT = 2e-4
+# Points along each side of the grid that two shapes are compared on.
+_OVERLAP_GRID = 48
 
 
 class Shape(abc.ABC):
@@ -227,11 +229,33 @@ class Shape(abc.ABC):
 
     @staticmethod
     def mirrored(coefficients: Any) -> Any:
-        """Return the coefficients [..., n] of the shapes in the mirrored image, left to right."""
-        coefficients = np.array(coefficients)
-        coefficients[..., 0] = 1 - coefficients[..., 0]
-        coefficients[..., 4:] *= -1
-        return coefficients
+        """Return the coefficients [..., n] of the shapes in the mirrored image, left to right.
+
+        Arrays stay arrays and tensors tensors.
+        """
+        num_coefficients = coefficients.shape[-1]
+        sign = np.float32([-1, 1, 1, 1, -1][:num_coefficients])
+        return coefficients * sign + np.float32([1, 0, 0, 0, 0][:num_coefficients])
+
+    def overlap(self, coefficients_a: Any, coefficients_b: Any) -> tuple[Any, Any]:
+        """Return the areas of intersection and union of shapes, pair by pair: [B, n] twice to [B].
+
+        Both are looked at on a grid over the box around the two, so that small shapes are compared
+        as finely as large ones.
+        """
+        boxes_a, boxes_b = self.boxes(coefficients_a), self.boxes(coefficients_b)
+        low = ops.minimum(boxes_a[..., :2], boxes_b[..., :2])[:, None, None]  # [B, 1, 1, 2]
+        high = ops.maximum(boxes_a[..., 2:], boxes_b[..., 2:])[:, None, None]
+        x, y = pixel_grid(_OVERLAP_GRID, _OVERLAP_GRID)
+        x = low[..., 0] + x * (high - low)[..., 0]
+        y = low[..., 1] + y * (high - low)[..., 1]
+        in_a, in_b = (
+            ops.cast(self.level_set(coefficients, x, y) <= 0, "float32")
+            for coefficients in (coefficients_a, coefficients_b)
+        )
+        area = ops.prod((high - low)[:, 0, 0], axis=-1)  # [B]
+        both = area * ops.mean(in_a * in_b, axis=(-2, -1))
+        return both, area * ops.mean(ops.maximum(in_a, in_b), axis=(-2, -1))
 
     def mean(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the mean [..., n] over the first axis of shapes [W, ..., n].

@@ -25,3 +25,12 @@ class Rectangle(Shape):
     def figure_outline(self, num_points):
         del num_points  # four corners say all
         return np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], "float32")
+
+    def overlap(self, coefficients_a, coefficients_b):
+        if self.rotates:
+            return super().overlap(coefficients_a, coefficients_b)
+        boxes_a, boxes_b = self.boxes(coefficients_a), self.boxes(coefficients_b)
+        low = ops.maximum(boxes_a[..., :2], boxes_b[..., :2])
+        high = ops.minimum(boxes_a[..., 2:], boxes_b[..., 2:])
+        both = ops.prod(ops.maximum(high - low, 0.0), axis=-1)
+        return both, self.area(coefficients_a) + self.area(coefficients_b) - both

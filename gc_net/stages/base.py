@@ -129,6 +129,15 @@ class Stage:
         """Return the settings with what is left open in them, and depends on others, filled in."""
         return config
 
+    @property
+    def passes(self) -> float:
+        """About how many forward passes of a network training takes for an image.
+
+        A step back costs as much as two forward. Where masks are drawn, the classifier sees the
+        object and the background as well.
+        """
+        return 9.0 if "generator" in self.needs else 3.0
+
     def record(self) -> dict[str, Any]:
         """Return what else tells its result from those of other units of the same settings."""
         return {}

@@ -12,7 +12,8 @@ import numpy as np
 
 from gc_net.data.names import printable
 from gc_net.data.splits import Split
-from gc_net.run_files import RunError, read_array, replace_file
+from gc_net.run_files import RunError, replace_file
+from gc_net.stages.run_folder import read_array
 
 RECORD_FILE = "training_images.npz"
 _NAMED = 5

@@ -35,7 +35,7 @@ from gc_net.stages.config import RunOptions, TrainConfig
 from gc_net.stages.dependencies import in_order, needed, recorded_settings, settings_read
 from gc_net.stages.image_record import ImageRecord, check_images
 from gc_net.stages.stage_run import StageRun
-from gc_net.training import devices, loop
+from gc_net.training import devices, estimate, loop
 from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
 
@@ -144,6 +144,7 @@ class Runner:
             if self.chief:
                 self._record(plan)
                 self._clear_left_overs(plan)
+            self._announce(pending, expected)
             for unit in pending:
                 self._train(unit, plan, expected)
                 if unit.provides:
@@ -269,6 +270,31 @@ class Runner:
                 )
             expected[unit.name] = unit.check(run) * getattr(run.settings, "batch_size", 1)
         return expected
+
+    def _announce(self, pending, expected):
+        """Say what will be trained and, where that is long, about how long it will take."""
+        # Several processes would have to make the network together.
+        if not (self.chief and self.options.verbose and devices.is_one_process()):
+            return
+        of_images = [unit for unit in pending if "data" in settings_read(type(unit))]
+        total = sum(expected[unit.name] for unit in of_images)
+        if total < estimate.LEAST_IMAGES:
+            return
+        size = self.config.data.image_size
+        # Made to be timed; the stages make their own.
+        network = Classifier(self.config.network.backbone, 2, size, weights=None)
+        seconds = estimate.pass_seconds(network, size) / devices.num_replicas()
+        passes = 0.0
+        for unit in of_images:
+            own_size = getattr(StageRun(self, unit).settings, "image_size", None) or size
+            passes += unit.passes * expected[unit.name] * (own_size / size) ** 2
+        stages = f"{len(pending)} stage{'s' * (len(pending) != 1)}"
+        print(
+            f"To train: {stages}, {total:,} images in all. Roughly "
+            f"{estimate.in_words(passes * seconds)}, as busy as the machine is now; the time left "
+            "is shown with the first steps.",
+            flush=True,
+        )
 
     def _check_train_from(self):
         """Refuse a layer that does not exist before the folder records that it was asked for."""

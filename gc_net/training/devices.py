@@ -54,6 +54,11 @@ def is_one_process() -> bool:
     return resolver is None or not resolver.cluster_spec().jobs
 
 
+def num_replicas() -> int:
+    """Return how many devices share each batch."""
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
 def check_batch_size(name: str, batch_size: int) -> None:
     """Raise where a batch cannot be shared evenly by the devices."""
     replicas = tf.distribute.get_strategy().num_replicas_in_sync

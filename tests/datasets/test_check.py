@@ -69,6 +69,28 @@ def test_every_unreadable_file_is_named_with_its_reason(photos):
     assert len(problems(photos)["unreadable train images"]) == 4
 
 
+def test_what_a_training_would_stop_at_is_said_before(photos, monkeypatch):
+    write_photos(photos / "train", {"owls": 1})
+    for name in ("b.HEIC", "a.nef", ".hidden.nef"):
+        (photos / "train" / "dogs" / name).write_bytes(b"?")
+    for module in ("data.index", "datasets.folder"):  # as without the plug-in for HEIC
+        monkeypatch.setattr(f"gc_net.{module}.IMAGE_EXTENSIONS", {".png", ".jpg"})
+    with pytest.warns(UserWarning, match="Left out"):
+        dataset = Folder(photos)
+    found = dict(check_dataset(dataset, workers=2, batch_size=5, num_folds=2).problems)
+    assert found == {
+        "too few training images": [
+            "8 images in 2 folds, 4 a classifier, fewer than a batch of 5: add some, or lower the "
+            "batch sizes (--classifier_batch_size=2)"
+        ],
+        "classes with one training image": ["owls: add images, or leave the class out"],
+        "pictures of kinds that are not read; convert them to JPEG, or `pip install pillow-heif` "
+        "for HEIC": ["train/dogs/a.nef", "train/dogs/b.HEIC"],
+    }
+    enough = dict(check_dataset(dataset, workers=2, batch_size=8).problems)
+    assert "too few training images" not in enough
+
+
 def test_order_is_kept_over_many_chunks(monkeypatch):
     monkeypatch.setattr("gc_net.datasets.check._CHUNK", 7)
     count = 50
@@ -185,7 +207,7 @@ def test_drawn_images_are_checked_too():
 
 
 def test_the_tool_tells_by_its_exit_status(photos, tmp_path):
-    sound = run_tool("--data_dir", photos)
+    sound = run_tool("--data_dir", photos, "--batch_size=3")
     assert (sound.returncode, sound.stderr) == (0, "")
     assert "No problems found." in sound.stdout
     (photos / "train/cats/000.png").write_bytes(b"")

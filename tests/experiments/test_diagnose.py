@@ -8,6 +8,7 @@ import tensorflow as tf
 from gc_net import shapes
 from gc_net.data.splits import DataError
 from gc_net.detector import Detector
+from gc_net.evaluation.agreement import verdict
 from gc_net.experiments import diagnose
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, tiny_model
 from tests.models import localizer_of
@@ -50,6 +51,15 @@ def test_a_detector_that_looks_agrees_with_itself_and_one_that_does_not_cannot()
     assert blind["agreement"] < 0.75
     assert blind["agreement"] == pytest.approx(blind["constant"], abs=0.01)
     assert looking["num_images"] == 12
+    assert looking["shuffled"] < looking["constant"] < looking["agreement"]
+    assert "The shapes follow the images: " in verdict(looking)
+    assert "The shapes hardly follow the images: " in verdict(blind)
+
+
+def test_a_run_whose_boxes_were_no_better_than_a_centred_rectangle_is_told():
+    said = verdict({"agreement": 0.697, "constant": 0.658})
+    assert "hardly follow" in said and "Train longer" in said and "0.70" in said
+    assert "agreed to 0.55" in verdict({"agreement": 0.9, "constant": 0.6, "committee": 0.55})
 
 
 class TestLandscape:

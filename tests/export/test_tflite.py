@@ -61,6 +61,7 @@ def test_a_tflite_file_agrees_with_the_keras_model(exported, localizer, photos, 
         assert outputs["class_probabilities"][row, prediction.class_id] == pytest.approx(
             prediction.class_probability, abs=tolerance
         )
+        assert outputs["confidence"][row] == pytest.approx(prediction.confidence, abs=4 * tolerance)
     assert differences[f"{name}, boxes"] <= tolerance
     assert differences[f"{name}, mean IoU of boxes"] > 1 - 4 * tolerance
 

@@ -28,7 +28,7 @@ def upright(x1, y1, x2, y2):
     return ((x1, y1), (x2, y1), (x2, y2), (x1, y2))
 
 
-SCORES = {"object_probability": 0.8, "background_entropy": 0.5}
+SCORES = {"confidence": 0.4}
 # 60 × 20 at 30°, inside the image.
 TURNED = OrientedBox((100.0, 50.0), 60.0, 20.0, math.radians(30))
 RESULTS = {
@@ -79,8 +79,8 @@ def test_pycocotools_reads_boxes_polygons_and_categories(results, tmp_path):
             [x, y, width, height],
             abs=1.5,  # a sharp corner fills no pixel
         )
-        assert annotation["score"] == 0.75
-        assert annotation.get("confidence") == prediction.confidence
+        assert annotation["class_probability"] == 0.75
+        assert annotation["score"] == (prediction.confidence or 0.75)
 
 
 def test_the_part_of_an_ellipse_beyond_the_image_is_cut_off():
@@ -235,3 +235,33 @@ def test_a_class_name_with_control_characters_leaves_the_xml_well_formed(tmp_pat
     results = {"a.jpg": dataclasses.replace(prediction, classes=(odd,))}
     (record,) = read_boxes(write("voc", tmp_path, results))
     assert record.label == "a\ufffdb"
+
+
+@pytest.mark.parametrize("name", ["coco", "voc", "csv"])
+def test_several_objects_of_an_image_are_all_written(name, tmp_path):
+    second = make((100, 200), upright(100.0, 20.0, 150.0, 70.0), class_id=0, confidence=0.3)
+    first = dataclasses.replace(RESULTS["third.jpg"], others=(second,))
+    path = write(name, tmp_path, {"third.jpg": first, "fourth.jpg": second})
+    found = [(record.files[0], record.label, record.box_xyxy) for record in read_boxes(path)]
+    assert sorted(found) == [
+        ("fourth.jpg", CLASS_NAMES[0], (100, 20, 150, 70)),
+        ("third.jpg", CLASS_NAMES[0], (100, 20, 150, 70)),
+        ("third.jpg", CLASS_NAMES[2], (0, 40, 50, 100)),
+    ]
+
+
+def test_several_objects_are_lines_of_yolo_and_regions_of_label_studio(tmp_path):
+    second = make((100, 200), upright(100.0, 20.0, 150.0, 70.0), class_id=0)
+    results = {"third.jpg": dataclasses.replace(RESULTS["third.jpg"], others=(second,))}
+    write("yolo", tmp_path, results)
+    lines = next(tmp_path.rglob("third.txt")).read_text().splitlines()
+    assert [line.split()[0] for line in lines] == ["2", "0"]
+    (task,) = json.loads(Path(write("label_studio", tmp_path, results)).read_text())
+    regions = task["predictions"][0]["result"]
+    assert [region["id"] for region in regions] == ["object", "object_2"]
+    assert regions[1]["value"]["x"] == 50.0
+
+
+def test_other_objects_survive_json():
+    first = dataclasses.replace(RESULTS["third.jpg"], others=(RESULTS["a, b/first one.jpg"],))
+    assert Prediction.from_json(first.to_json()) == first

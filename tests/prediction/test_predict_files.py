@@ -46,9 +46,9 @@ def load_once(_loaded, monkeypatch):
     counts = []
     first_look = type(_loaded).first_look
 
-    def counting(self, images, confidence=True):
+    def counting(self, images, *asked):
         counts.append(len(images))
-        return first_look(self, images, confidence)
+        return first_look(self, images, *asked)
 
     monkeypatch.setattr(type(_loaded), "first_look", counting)
     monkeypatch.setattr(localizer_module, "load", lambda path, second_look=None: _loaded)
@@ -203,8 +203,9 @@ def test_doubtful_images_go_to_the_review_list_instead(model_dir, photos, tmp_pa
         for path in (tmp_path / "out" / "labels").rglob("*.txt")
     }
     assert labels == {os.path.splitext(name)[0] for name in sure}
-    review = {record.files[0] for record in read_boxes(str(tmp_path / "out" / "review.csv"))}
-    assert review == set(NAMES) - sure
+    review = [record.files[0] for record in read_boxes(str(tmp_path / "out" / "review.csv"))]
+    # The most doubtful first.
+    assert review == sorted(set(NAMES) - sure, key=confidences.get)
     # Without the threshold none is doubtful, and nothing of the list stays behind.
     assert predict_files(model_dir, photos, tmp_path / "out", "yolo").num_review == 0
     assert not (tmp_path / "out" / "review.csv").exists()
@@ -213,11 +214,68 @@ def test_doubtful_images_go_to_the_review_list_instead(model_dir, photos, tmp_pa
 def test_as_many_previews_are_drawn_as_are_asked_for(model_dir, photos, tmp_path):
     predict_files(model_dir, photos, tmp_path / "out", previews=2)
     drawn = sorted(path for path in (tmp_path / "out" / "previews").rglob("*") if path.is_file())
-    assert [path.name for path in drawn] == ["a.png.jpg", "e.png.jpg"]
+    assert len(drawn) == 2
     assert read_image(drawn[0]).shape[1] == 224 + 2 * GAP
     predict_files(model_dir, photos, tmp_path / "out", previews=None)
     drawn = [path for path in (tmp_path / "out" / "previews").rglob("*") if path.is_file()]
     assert len(drawn) == 5
+
+
+def test_previews_take_the_classes_in_turn_or_the_most_doubtful(model_dir, tmp_path, _loaded):
+    images = [noise(30, 40, seed) for seed in range(24)]
+    for seed, image in enumerate(images):
+        write(tmp_path / "photos" / f"{seed:02}.png", image)
+    found = _loaded.predict(images)
+    classes = {prediction.class_id for prediction in found}
+    assert len(classes) > 1
+
+    def drawn(which):
+        predict_files(
+            model_dir,
+            tmp_path / "photos",
+            tmp_path / "out",
+            previews=len(classes),
+            previews_of=which,
+        )
+        return {int(path.name[:2]) for path in (tmp_path / "out" / "previews").iterdir()}
+
+    assert {found[place].class_id for place in drawn("classes")} == classes
+    order = np.argsort([prediction.confidence for prediction in found])
+    assert drawn("doubtful") == set(order[: len(classes)].tolist())
+
+
+def test_classes_that_are_known_by_their_folders_are_kept(model_dir, tmp_path, _loaded):
+    images = [noise(30, 40, seed) for seed in range(6)]
+    free = _loaded.predict(images, evidence=True)
+    for seed, image in enumerate(images):
+        name = CLASS_NAMES[(free[seed].class_id + 1) % 3]  # never the one it would have taken
+        write(tmp_path / "photos" / name / "deeper" / f"{seed}.png", image)
+    options = {"labels": "folders", "evidence": True}
+    summary = predict_files(model_dir, tmp_path / "photos", tmp_path / "out", "csv", **options)
+    records = {os.path.basename(each.files[0]): each for each in read_boxes(summary.path)}
+    with PredictionLog(tmp_path / "out", {}) as log:
+        kept = {os.path.basename(file): prediction for file, prediction in log}
+    for seed, prediction in enumerate(free):
+        known = kept[f"{seed}.png"]
+        probability = {score.id: score.probability for score in prediction.classes}
+        assert known.class_id == (prediction.class_id + 1) % 3
+        assert known.class_probability == pytest.approx(probability[known.class_id], abs=1e-4)
+        assert known.box_xyxy == pytest.approx(prediction.box_xyxy, abs=1e-3)
+        assert known.object_probability != pytest.approx(prediction.object_probability)
+        assert records[f"{seed}.png"].label == known.class_name
+    with pytest.raises(ValueError, match="labels was 'folders', now None"):
+        predict_files(model_dir, tmp_path / "photos", tmp_path / "out", evidence=True)
+
+
+def test_a_folder_that_is_no_class_is_an_error_before_anything_is_written(model_dir, tmp_path):
+    write(tmp_path / "photos" / CLASS_NAMES[0] / "1.png", noise(9, 9))
+    write(tmp_path / "photos" / "wasp" / "2.png", noise(9, 9))
+    with pytest.raises(DataError, match=r"'wasp' \(wasp/2.png\).*It knows 'ant, red'"):
+        predict_files(model_dir, tmp_path / "photos", tmp_path / "out", labels="folders")
+    assert not (tmp_path / "out").exists()
+    # A folder of one class alone is that class.
+    alone = tmp_path / "photos" / CLASS_NAMES[0]
+    assert predict_files(model_dir, alone, tmp_path / "out", labels="folders").num_new == 1
 
 
 def test_a_preview_shows_the_box_where_it_lies():
@@ -290,7 +348,7 @@ def test_a_log_of_another_model_or_another_folder_is_refused(model_dir, photos, 
         predict_files(tmp_path / "other", photos, tmp_path / "out")
     with pytest.raises(ValueError, match="images was"):
         predict_files(model_dir, photos / "b c", tmp_path / "out")
-    with pytest.raises(ValueError, match="confidence was True, now False"):
+    with pytest.raises(ValueError, match="confidence was 'mirror image', now False"):
         predict_files(model_dir, photos, tmp_path / "out", confidence=False)
 
 

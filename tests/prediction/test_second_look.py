@@ -89,11 +89,11 @@ def classes(prediction):
     return np.array([score.probability for score in sorted(prediction.classes)])
 
 
-@pytest.mark.parametrize("confidence", [False, True])
-def test_classes_are_those_of_the_mean_and_the_shape_is_that_of_the_first_look(varied, confidence):
+@pytest.mark.parametrize("evidence", [False, True])
+def test_classes_are_those_of_the_mean_and_the_shape_is_that_of_the_first_look(varied, evidence):
     images = [noise(60, 90, 1), noise(45, 30, 2), noise(32, 32, 3)]
-    firsts = varied(0.0).predict(images, confidence=confidence)
-    means = varied(LOOK).predict(images, confidence=confidence)
+    firsts = varied(0.0).predict(images, evidence=evidence)
+    means = varied(LOOK).predict(images, evidence=evidence)
     for image, first, both in zip(images, firsts, means, strict=True):
         # By hand: the square around the box, out of the original.
         height, width = image.shape[:2]
@@ -106,15 +106,16 @@ def test_classes_are_those_of_the_mean_and_the_shape_is_that_of_the_first_look(v
         (second,) = varied(0.0).predict(close_up)
         assert np.allclose(classes(both), (classes(first) + classes(second)) / 2, atol=1e-5)
         assert both.box_xyxy == first.box_xyxy and both.ellipse == first.ellipse
+        assert both.confidence == first.confidence
         assert both.background_entropy == first.background_entropy
-        if confidence and both.class_id == first.class_id:
+        if evidence and both.class_id == first.class_id:
             assert both.object_probability == first.object_probability
 
 
-def test_the_confidence_asks_for_the_class_that_is_reported():
+def test_the_evidence_asks_for_the_class_that_is_reported():
     image, coefficients = small_red_object()
     localizer = color_reader(LOOK, coefficients)
-    (prediction,) = localizer.predict(image)
+    (prediction,) = localizer.predict(image, evidence=True)
     squashed = squash(image, IMAGE_SIZE)[None].astype("float32")
     _, inside, _ = localizer.mask(squashed, np.float32([coefficients]))
     odds = np.exp(np.asarray(localizer.classifier.from_normalized(inside))[0])

@@ -11,6 +11,7 @@ import pytest
 
 from gc_net.data.splits import ImageError
 from gc_net.evaluation import breakdown
+from gc_net.evaluation.agreement import verdict
 from gc_net.evaluation.evaluate import evaluate
 from gc_net.report import gallery
 from gc_net.report.report import MAX_BYTES, render, write_report
@@ -196,9 +197,11 @@ class TestWithoutBoxes:
     def test_says_how_far_the_shapes_agree_where_that_is_known(self, unboxed):
         assert "overlap by" not in render(unboxed)
         agreement = {"agreement": 0.697, "constant": 0.658, "num_images": 60}
+        agreement["verdict"] = verdict(agreement)
         metrics = {**unboxed.metrics, "agreement": agreement}
         words = " ".join(Page(render(dataclasses.replace(unboxed, metrics=metrics))).text)
-        assert "0.70" in words and "would have 0.66" in words
+        assert "hardly follow the images" in words
+        assert "0.70" in words and "would have 0.66" in words and "Train longer" in words
 
 
 def test_report_of_a_model_holds_what_its_evaluation_found():

@@ -30,7 +30,7 @@ class Format(abc.ABC):
         Args:
             results: Iterable of (file, `Prediction`), which may be gone through more than once;
                 a file is named relative to the folder of the images, with `/`. It need not fit
-                into memory.
+                into memory. `Prediction.objects` are all that are to be written of an image.
             class_names: Names in label order.
 
         Returns:
@@ -50,7 +50,11 @@ class FilePerImage(Format):
 
     @abc.abstractmethod
     def text(self, file: str, prediction: "Prediction") -> str:
-        """Return the content of one image's file."""
+        """Return the content of one image's file, or the part of it that is of one object."""
+
+    def all_text(self, file: str, prediction: "Prediction") -> str:
+        """Return the content of the file of an image that may have several objects."""
+        return "".join(self.text(file, found) for found in prediction.objects)
 
     def write(self, folder, results, class_names):
         path = os.path.join(folder, self.folder_name)
@@ -59,7 +63,7 @@ class FilePerImage(Format):
                 label_file = os.path.join(temporary, self.label_file(file))
                 os.makedirs(os.path.dirname(label_file), exist_ok=True)
                 with open(label_file, "w", encoding="utf-8", newline="") as output:
-                    output.write(self.text(file, prediction))
+                    output.write(self.all_text(file, prediction))
         self.write_classes(folder, class_names)
         return path
 

@@ -1,8 +1,10 @@
 """COCO JSON: boxes [x, y, width, height] and outlines as polygons.
 
-`score` is the probability of the class, `confidence` that of the localization.
+`score` is the confidence of the localization, which is what boxes are ranked by, and
+`class_probability` that of the class. Without confidences, `score` is the latter.
 """
 
+import itertools
 import json
 import os
 
@@ -25,7 +27,7 @@ class Coco(Format):
             file.write(f'"categories": {_dumps(categories)},\n"images": [')
             _write_list(file, (_image(*item) for item in enumerate(results, start=1)))
             file.write('],\n"annotations": [')
-            _write_list(file, (_annotation(*item) for item in enumerate(results, start=1)))
+            _write_list(file, _annotations(results))
             file.write("]}\n")
         return path
 
@@ -36,24 +38,30 @@ def _image(number, result):
     return {"id": number, "file_name": file, "width": width, "height": height}
 
 
-def _annotation(number, result):
-    _, prediction = result
+def _annotations(results):
+    """Yield one annotation for each object of each image."""
+    number = itertools.count(1)
+    for image_id, (_, prediction) in enumerate(results, start=1):
+        for found in prediction.objects:
+            yield _annotation(next(number), image_id, found)
+
+
+def _annotation(number, image_id, prediction):
+    probability, confidence = prediction.class_probability, prediction.confidence
     x1, y1, x2, y2 = prediction.visible_box_xyxy()
     polygon = prediction.visible_polygon()
-    annotation = {
+    return {
         "id": number,
-        "image_id": number,
+        "image_id": image_id,
         "category_id": prediction.class_id + 1,
         # A hundredth of a pixel at least: readers refuse a box of no area.
         "bbox": [pixels(x1), pixels(y1), max(pixels(x2 - x1), 0.01), max(pixels(y2 - y1), 0.01)],
         "segmentation": [[pixels(value) for value in polygon.ravel()]],
         "area": pixels(_area(polygon)),
         "iscrowd": 0,
-        "score": round(prediction.class_probability, 6),
+        "score": round(probability if confidence is None else confidence, 6),
+        "class_probability": round(probability, 6),
     }
-    if prediction.confidence is not None:
-        annotation["confidence"] = round(prediction.confidence, 6)
-    return annotation
 
 
 def _area(polygon):

@@ -47,13 +47,28 @@ class LabelStudio(Format):
 
     def _task(self, name, prediction):
         height, width = prediction.size
-        kind, value = region(prediction)
-        value = {key: round(number, 4) for key, number in value.items()}
         score = prediction.confidence
         if score is None:
             score = prediction.class_probability
-        result = {
-            "id": "object",
+        found = list(enumerate(prediction.objects, start=1))
+        regions = [self._region(number, each, width, height) for number, each in found]
+        kind = regions[0]["type"].removesuffix("labels")
+        return kind, {
+            "data": {"image": self.url_prefix + urllib.parse.quote(name)},
+            "predictions": [
+                {
+                    "model_version": f"gc_net {__version__}",
+                    "score": round(score, 6),
+                    "result": regions,
+                }
+            ],
+        }
+
+    def _region(self, number, prediction, width, height):
+        kind, value = region(prediction)
+        value = {key: round(number, 4) for key, number in value.items()}
+        return {
+            "id": "object" if number == 1 else f"object_{number}",
             "type": f"{kind}labels",
             "from_name": "shape",
             "to_name": "image",
@@ -62,16 +77,6 @@ class LabelStudio(Format):
             "image_rotation": 0,
             "score": round(prediction.class_probability, 6),
             "value": {**value, f"{kind}labels": [prediction.class_name]},
-        }
-        return kind, {
-            "data": {"image": self.url_prefix + urllib.parse.quote(name)},
-            "predictions": [
-                {
-                    "model_version": f"gc_net {__version__}",
-                    "score": round(score, 6),
-                    "result": [result],
-                }
-            ],
         }
 
 

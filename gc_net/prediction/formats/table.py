@@ -1,4 +1,4 @@
-"""CSV: one row an image, box and rotated rectangle in pixels.
+"""CSV: one row an object, box and rotated rectangle in pixels.
 
 The first columns are those that the `folder` dataset reads boxes from. A name or class that starts
 with =, +, - or @, which a spreadsheet would compute, gets a `'` before it; the dataset's reader
@@ -14,7 +14,7 @@ from gc_net.data.cells import neutralized
 from gc_net.prediction.formats.base import Format, check_plain_names, pixels
 
 COLUMNS = (
-    "path", "xmin", "ymin", "xmax", "ymax", "label", "class_probability", "confidence",
+    "path", "xmin", "ymin", "xmax", "ymax", "label", "class_probability", "confidence", "no_object",
     "width", "height", "shape", "center_x", "center_y", "side_1", "side_2", "angle_degrees",
 )  # fmt: skip
 
@@ -39,7 +39,7 @@ class Table(Format):
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(COLUMNS)
             for name, prediction in results:
-                writer.writerow(_row(name, prediction))
+                writer.writerows(_row(name, found) for found in prediction.objects)
         return path
 
 
@@ -53,6 +53,7 @@ def _row(name, prediction):
         neutralized(prediction.class_name),
         round(prediction.class_probability, 6),
         "" if confidence is None else round(confidence, 6),
+        "" if prediction.no_object is None else int(prediction.no_object),
         width,
         height,
         prediction.shape,

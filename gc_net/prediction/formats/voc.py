@@ -20,6 +20,9 @@ class Voc(FilePerImage):
     suffix = ".xml"
 
     def text(self, file, prediction):
+        return self.all_text(file, prediction)
+
+    def all_text(self, file, prediction):
         folder, name = os.path.split(file)
         height, width = prediction.size
         root = ElementTree.Element("annotation")
@@ -29,23 +32,27 @@ class Voc(FilePerImage):
         for tag, value in (("width", width), ("height", height), ("depth", 3)):
             _add(size, tag, value)
         _add(root, "segmented", 0)
-        thing = ElementTree.SubElement(root, "object")
-        _add(thing, "name", prediction.class_name)
-        _add(thing, "pose", "Unspecified")
-        x1, y1, x2, y2 = prediction.box_xyxy
-        _add(thing, "truncated", int(min(x1, y1) < 0 or x2 > width or y2 > height))
-        _add(thing, "difficult", 0)
-        box = ElementTree.SubElement(thing, "bndbox")
-        for tag, value in zip(
-            ("xmin", "ymin", "xmax", "ymax"), whole_pixels(prediction), strict=True
-        ):
-            _add(box, tag, value)
+        for found in prediction.objects:
+            _add_object(root, found)
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode") + "\n"
 
     def check(self, files):
         super().check(files)
         check_plain_names(files)
+
+
+def _add_object(root, prediction):
+    height, width = prediction.size
+    thing = ElementTree.SubElement(root, "object")
+    _add(thing, "name", prediction.class_name)
+    _add(thing, "pose", "Unspecified")
+    x1, y1, x2, y2 = prediction.box_xyxy
+    _add(thing, "truncated", int(min(x1, y1) < 0 or x2 > width or y2 > height))
+    _add(thing, "difficult", 0)
+    box = ElementTree.SubElement(thing, "bndbox")
+    for tag, value in zip(("xmin", "ymin", "xmax", "ymax"), whole_pixels(prediction), strict=True):
+        _add(box, tag, value)
 
 
 def whole_pixels(prediction: "Prediction") -> tuple[int, int, int, int]:

@@ -1,0 +1,45 @@
+"""Classes that are known before a prediction: those that folders are named by."""
+
+import os
+from collections.abc import Sequence
+
+from gc_net.data.splits import DataError
+
+_NAMED = 5
+
+
+def folder_labels(root: str, files: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
+    """Return the label of each file, {file: label}, from the folders it lies in.
+
+    The innermost folder that has the name of a class counts, so that `owl/summer/1.jpg` is an owl,
+    and so is `1.jpg` where `root` itself is called `owl`.
+
+    Args:
+        root: Folder of the images.
+        files: Names relative to it, with `/`.
+        class_names: Names in label order.
+
+    Raises:
+        DataError: If no folder of some image has the name of a class; it names some.
+    """
+    label_of = {name: label for label, name in enumerate(class_names)}
+    own = os.path.basename(os.path.abspath(root))
+    labels, unknown = {}, {}
+    for file in files:
+        folders = [own, *file.split("/")[:-1]]
+        found = [label_of[folder] for folder in folders if folder in label_of]
+        if found:
+            labels[file] = found[-1]
+        else:
+            unknown.setdefault(folders[-1], file)
+    if unknown:
+        folders = ", ".join(f"{name!r} ({file})" for name, file in list(unknown.items())[:_NAMED])
+        more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
+        known = ", ".join(repr(name) for name in class_names[:_NAMED])
+        rest = len(class_names) - _NAMED
+        raise DataError(
+            f"Classes are to be taken from the names of folders, and these are no classes of the "
+            f"model: {folders}{more}. It knows {known}{f' and {rest:,} more' if rest > 0 else ''}. "
+            "Name the folders by class, or leave out --labels."
+        )
+    return labels
