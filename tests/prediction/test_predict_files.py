@@ -198,10 +198,8 @@ def test_doubtful_images_go_to_the_review_list_instead(model_dir, photos, tmp_pa
         model_dir, photos, tmp_path / "out", "yolo", min_confidence=threshold - 1e-6
     )
     assert (summary.num_labelled, summary.num_review) == (3, 2)
-    labels = {
-        path.relative_to(tmp_path / "out" / "labels").with_suffix("").as_posix()
-        for path in (tmp_path / "out" / "labels").rglob("*.txt")
-    }
+    folder = tmp_path / "out" / "yolo" / "labels" / "train"
+    labels = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.txt")}
     assert labels == {os.path.splitext(name)[0] for name in sure}
     review = {record.files[0] for record in read_boxes(str(tmp_path / "out" / "review.csv"))}
     assert review == set(NAMES) - sure

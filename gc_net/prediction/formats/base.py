@@ -17,7 +17,7 @@ class Format(abc.ABC):
     """
 
     @abc.abstractmethod
-    def write(self, folder, results, class_names):
+    def write(self, folder, results, class_names, root=None):
         """Write label files into `folder`, which exists, in place of earlier ones.
 
         Args:
@@ -25,6 +25,8 @@ class Format(abc.ABC):
                 a file is named relative to the folder of the images, with `/`. It need not fit
                 into memory.
             class_names: Names in label order.
+            root: Folder of the images, for formats that keep images and labels together; None to
+                write labels alone.
 
         Returns:
             Path of what was written.
@@ -45,7 +47,8 @@ class FilePerImage(Format):
     def text(self, file, prediction):
         """Return the content of one image's file."""
 
-    def write(self, folder, results, class_names):
+    def write(self, folder, results, class_names, root=None):
+        del class_names, root
         path = os.path.join(folder, self.folder_name)
         with replaced_folder(path) as temporary:
             for file, prediction in results:
@@ -53,12 +56,7 @@ class FilePerImage(Format):
                 os.makedirs(os.path.dirname(label_file), exist_ok=True)
                 with open(label_file, "w", encoding="utf-8", newline="") as output:
                     output.write(self.text(file, prediction))
-        self.write_classes(folder, class_names)
         return path
-
-    def write_classes(self, folder, class_names):
-        """Write what the format says of its classes, if anything."""
-        del folder, class_names
 
     def label_file(self, file):
         return os.path.splitext(file)[0] + self.suffix

@@ -27,7 +27,8 @@ class LabelStudio(Format):
     def __init__(self, url_prefix="/data/local-files/?d="):
         self.url_prefix = url_prefix
 
-    def write(self, folder, results, class_names):
+    def write(self, folder, results, class_names, root=None):
+        del root
         path = os.path.join(folder, "label_studio.json")
         kind = "rectangle"
         with replaced_file(path) as file:
