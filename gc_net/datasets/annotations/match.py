@@ -14,7 +14,7 @@ from gc_net.data.splits import DataError
 from gc_net.datasets.image_files import some
 
 
-def match_images(records, files, root):
+def match_images(records, files, root, others_allowed=False):
     """Return the [M] index of each record's image.
 
     A name fits an image if it is the image's path below `root`, the end of it (`"a.jpg"` for
@@ -25,6 +25,7 @@ def match_images(records, files, root):
         records: List of `Record`.
         files: Images' names relative to `root`, `/` between folders.
         root: The data folder; absolute names must lie below it.
+        others_allowed: Whether images that are not among `files` get −1 instead.
     """
     names = _Names(files)
     indices, unknown = [], {}
@@ -33,7 +34,9 @@ def match_images(records, files, root):
         if record.files not in found:
             found[record.files] = _first(names, record, root)
         index = found[record.files]
-        if index is None:
+        if index is None and others_allowed:
+            index = -1
+        elif index is None:
             unknown.setdefault(record.files[-1], record.place)
         indices.append(index)
     if unknown:

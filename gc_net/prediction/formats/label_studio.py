@@ -43,41 +43,61 @@ class LabelStudio(Format):
         return path
 
     def _task(self, name, prediction):
-        height, width = prediction.size
-        kind, value = region(prediction)
-        value = {key: round(number, 4) for key, number in value.items()}
-        score = prediction.confidence
-        if score is None:
-            score = prediction.class_probability
-        result = {
-            "id": "object",
-            "type": f"{kind}labels",
-            "from_name": "shape",
-            "to_name": "image",
-            "original_width": width,
-            "original_height": height,
-            "image_rotation": 0,
-            "score": round(prediction.class_probability, 6),
-            "value": {**value, f"{kind}labels": [prediction.class_name]},
-        }
+        kind = region(prediction)[0]
         return kind, {
             "data": {"image": self.url_prefix + urllib.parse.quote(name)},
-            "predictions": [
-                {
-                    "model_version": f"gc_net {__version__}",
-                    "score": round(score, 6),
-                    "result": [result],
-                }
-            ],
+            "predictions": [pre_annotation(prediction, prediction.classes[0])],
         }
 
 
-def region(prediction):
-    """Return `"rectangle"` or `"ellipse"` and its numbers, in percent and degrees."""
+def pre_annotation(
+    prediction,
+    class_score,
+    *,
+    kind=None,
+    from_name="shape",
+    to_name="image",
+    model_version=f"gc_net {__version__}",
+):
+    """Return a prediction as an entry of a task's `predictions`.
+
+    Args:
+        prediction: The `Prediction`.
+        class_score: The `ClassScore` to label it with.
+        kind: `"rectangle"` or `"ellipse"`; that of the prediction if None.
+        from_name, to_name: What the labelling set-up calls its control and its image.
+        model_version: What Label Studio shows as the model's version.
+    """
+    height, width = prediction.size
+    kind, value = region(prediction, kind)
+    value = {key: round(number, 4) for key, number in value.items()}
+    score = prediction.confidence
+    if score is None:
+        score = prediction.class_probability
+    result = {
+        "id": "object",
+        "type": f"{kind}labels",
+        "from_name": from_name,
+        "to_name": to_name,
+        "original_width": width,
+        "original_height": height,
+        "image_rotation": 0,
+        "score": round(class_score.probability, 6),
+        "value": {**value, f"{kind}labels": [class_score.name]},
+    }
+    return {"model_version": model_version, "score": round(score, 6), "result": [result]}
+
+
+def region(prediction, kind=None):
+    """Return `"rectangle"` or `"ellipse"` and its numbers, in percent and degrees.
+
+    Args:
+        kind: Which of the two it must be; as the shape is if None.
+    """
     height, width = prediction.size
     box = prediction.oriented_box()
     degrees = math.degrees(box.angle) % 360
-    if prediction.ellipse is not None:
+    if (kind or ("ellipse" if prediction.ellipse else "rectangle")) == "ellipse":
         return "ellipse", {
             "x": 100 * box.center[0] / width,
             "y": 100 * box.center[1] / height,
