@@ -273,6 +273,13 @@ def test_images_are_found_by_pattern_list_and_name(photos, tmp_path):
     assert find_images(listing) == (folder, ["z.jpg", "b c/ä, x.png"])
 
 
+def test_a_bracket_is_one_where_it_is_no_pattern(tmp_path):
+    for name in ("photos [2024]/a.png", "one/1.png", "one/2.png"):
+        write(tmp_path / name, noise(20, 30))
+    assert find_images(tmp_path / "photos [2024]" / "*.png")[1] == ["a.png"]
+    assert find_images(tmp_path / "one" / "[12].png")[1] == ["1.png", "2.png"]
+
+
 @pytest.mark.parametrize("images", ["missing", "*.gif", "empty", "empty.txt"])
 def test_no_images_at_all_are_an_error_that_says_so(images, tmp_path):
     (tmp_path / "empty").mkdir()
