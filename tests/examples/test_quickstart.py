@@ -20,6 +20,7 @@ def cells():
     return [cell for cell in content["cells"] if cell["cell_type"] == "code"]
 
 
+@pytest.mark.slow
 def test_it_goes_from_a_folder_to_drawn_boxes(cells, tmp_path, monkeypatch, capsys):
     import matplotlib
 
