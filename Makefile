@@ -9,7 +9,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile
 export PYTHONUNBUFFERED = 1
 
-.PHONY: demo test test-slow test-faults lint clean
+.PHONY: demo test test-slow test-faults lint docs clean
 
 $(VENV)/.ready: requirements.txt requirements-dev.txt setup.cfg setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -35,5 +35,14 @@ test-slow: $(VENV)/.ready
 test-faults: $(VENV)/.ready
 	GC_NET_FAULTS=long $(BIN)/python -m pytest -s tests/faults
 
+# The documentation as a site, in site/: an environment of its own, since nothing else needs it.
+docs: .venv-docs/.ready
+	.venv-docs/bin/mkdocs build
+
+.venv-docs/.ready: requirements-docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-docs site build dist *.egg-info .pytest_cache .ruff_cache

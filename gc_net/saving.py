@@ -47,10 +47,30 @@ class SavedModel:
 
 
 def model_folder(path: str | os.PathLike) -> str:
-    """Return the folder that holds `model.json`: `path`, or `model` in it."""
+    """Return the folder that holds `model.json`: `path`, or `model` in it.
+
+    Raises:
+        ValueError: If `path` is a file, or what `gc-net export` makes for others to run.
+    """
     path = os.path.expanduser(os.fspath(path))
+    if os.path.isfile(path) or _is_export(path):
+        kind = "a file" if os.path.isfile(path) else "a SavedModel"
+        raise ValueError(
+            f"{path!r} is {kind}. Expected the folder of a model, with its {MODEL_FILE}, or of the "
+            "run that trained it. A .tflite file or a SavedModel is made from such a folder by "
+            "gc-net export, and cannot be read back."
+        )
     below = os.path.join(path, "model")
     return below if os.path.exists(os.path.join(below, MODEL_FILE)) else path
+
+
+def _is_export(path):
+    """Whether a folder is a SavedModel, or holds one's versions, and no model of ours."""
+    if os.path.exists(os.path.join(path, MODEL_FILE)):
+        return False
+    return any(
+        os.path.exists(os.path.join(path, version, "saved_model.pb")) for version in ("", "1")
+    )
 
 
 def save_model(

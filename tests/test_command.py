@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import program
 from tools.__main__ import NAMES, summary
 
 ROOT = Path(__file__).parent.parent
@@ -107,6 +108,22 @@ def test_a_failure_is_one_line_and_a_traceback_only_where_it_is_asked_for(tmp_pa
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert "no metrics.json" in done.stderr
     assert "Traceback" in run("tools.compare", str(tmp_path), "--verbosity=1").stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (PermissionError(13, "Permission denied", "out/labels"), "Choose another folder, or"),
+        (OSError(30, "Read-only file system", "out/labels"), "Choose another folder, or"),
+        (NotADirectoryError(20, "Not a directory", "out/labels"), "expected a folder"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_told_in_words(error, message, capsys):
+    with pytest.raises(SystemExit) as ended, program.ending_plainly(failed=2):
+        raise error
+    told = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert told.startswith(f"Error: out/labels: {error.strerror}.") and message in told
 
 
 QUIET = """

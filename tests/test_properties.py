@@ -274,12 +274,14 @@ def test_yolo_lines_are_five_numbers_in_range_with_the_class_first(given_results
     folder = tmp_path_factory.mktemp("yolo")
     label_format.write(str(folder), found.items(), classes)
     for file, prediction in found.items():
-        text = (folder / "labels" / f"{file[:-4]}.txt").read_text()
+        # Fewer than five of each class are all for training.
+        text = (folder / "yolo" / "labels" / "train" / f"{file[:-4]}.txt").read_text()
         class_id, *numbers = text.split()
         assert int(class_id) == prediction.class_id
         assert len(numbers) == 4 and all(0 <= float(number) <= 1 for number in numbers)
-    assert (folder / "classes.txt").read_text("utf-8").splitlines() == list(classes)
-    lines = (folder / "data.yaml").read_text("utf-8").splitlines()[1:]
+    assert (folder / "yolo" / "classes.txt").read_text("utf-8").splitlines() == list(classes)
+    text = (folder / "yolo" / "data.yaml").read_text("utf-8")
+    lines = text.partition("names:\n")[2].splitlines()
     assert [json.loads(line.partition(": ")[2]) for line in lines] == list(classes)
 
 

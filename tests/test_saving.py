@@ -10,7 +10,7 @@ from gc_net.generators.learned import LearnedGenerator
 from gc_net.generators.model import ModelGenerator
 from gc_net.localizer import Localizer
 from gc_net.record import Record
-from gc_net.saving import load_localizer, load_model, save_model
+from gc_net.saving import load_localizer, load_model, model_folder, save_model
 from gc_net.weights import read_weights_npz, save_weights_npz
 from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, IMAGE_SIZE, noise, varied_model
@@ -198,3 +198,17 @@ def test_a_record_says_what_it_does_not_know():
         Record.from_dict({"seed": 1})
     with pytest.raises(ValueError, match="`settings` of a model's record must be a dict"):
         Record(settings=3)
+
+
+def test_what_was_exported_is_no_model_to_load(tmp_path):
+    """A .tflite file, a SavedModel, or the folder of its versions."""
+    (tmp_path / "model_int8.tflite").write_bytes(b"")
+    (tmp_path / "birds" / "1").mkdir(parents=True)
+    (tmp_path / "birds" / "1" / "saved_model.pb").write_bytes(b"")
+    for name, kind in (
+        ("model_int8.tflite", "a file"),
+        ("birds", "a SavedModel"),
+        ("birds/1", "a SavedModel"),
+    ):
+        with pytest.raises(ValueError, match=f"is {kind}\\. Expected the folder of a model"):
+            load_localizer(model_folder(tmp_path / name))

@@ -10,7 +10,15 @@ from gc_net.version import __version__
 
 # In the order of the list that `gc-net` prints.
 COMMANDS = {
-    "From photos to labels": ("check", "train", "evaluate", "predict", "export", "serve"),
+    "From photos to labels": (
+        "check",
+        "train",
+        "evaluate",
+        "predict",
+        "export",
+        "serve",
+        "label_studio",
+    ),
     "Experiments": ("compare", "sweep", "diagnose"),
     "Pictures": ("visualize", "contact_sheet", "draw_curves", "draw_masks"),
     "Files from elsewhere": ("convert_weights", "prepare_cub"),

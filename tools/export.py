@@ -35,12 +35,18 @@ flags.DEFINE_integer(
     "top_k", 5, "Number of classes a SavedModel returns; 0 for all.", lower_bound=0
 )
 path_flags.define(
+    "compare_images",
+    None,
+    "Photos to compare a SavedModel's boxes on with those of gc-net predict: folder, pattern or "
+    ".txt list; drawn ones if not set.",
+)
+path_flags.define(
     "calibration_images", None, "Images for TFLite's int8: folder, pattern or .txt list."
 )
 flags.DEFINE_integer("num_calibration", 100, "How many of them to use.", lower_bound=1)
 
 _OPTIONS = {
-    "saved_model": ("top_k",),
+    "saved_model": ("top_k", "compare_images"),
     "folder": (),
     "tflite": ("calibration_images", "num_calibration"),
 }

@@ -1,6 +1,7 @@
 """What all tools share: help that can be read, and errors in one line."""
 
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -74,7 +75,7 @@ def ending_plainly(failed: int = 1, interrupted: str = "") -> Iterator[None]:
     except (ValueError, OSError, ImportError) as error:
         if flags.FLAGS.is_parsed() and flags.FLAGS.verbosity > 0:
             raise
-        _end(error, failed)
+        _end(_reason(error), failed)
     except KeyboardInterrupt as interruption:
         print(f"\nInterrupted. {interrupted}".rstrip(), file=sys.stderr)
         # Training says by which signal.
@@ -163,6 +164,18 @@ def _unexpected(words, argument):
         f"Unexpected arguments: {' '.join(words)}. Flags are written --name=value; quote patterns "
         "and values with spaces."
     )
+
+
+def _reason(error):
+    """Return what an error says, that of the system in words instead of its number."""
+    if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
+        return error
+    advice = ""
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        advice = " Choose another folder, or change its permissions."
+    elif error.errno == errno.ENOTDIR:
+        advice = " A part of the path is a file; expected a folder."
+    return f"{error.filename}: {error.strerror}.{advice}"
 
 
 def _end(message, status):

@@ -11,7 +11,7 @@ from . import path_flags, program
 
 FLAGS = flags.FLAGS
 path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
-flags.DEFINE_string("name", "model", "Name to serve it under.")
+flags.DEFINE_string("name", None, "Name to serve it under; that of its folder if not set.")
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; by default this machine only.")
 flags.DEFINE_integer("port", 8600, "Port to listen on.", lower_bound=0, upper_bound=65535)
 flags.DEFINE_integer("max_megabytes", 32, "Largest request.", lower_bound=1)

@@ -28,7 +28,8 @@ DECODER_VERSION = f"1-opencv-{cv2.__version__}"
 
 # A reduced decode stays this much larger than what is asked for, so that the last step of shrinking
 # is still an average over whole areas.
-_REDUCTION_MARGIN = 2
+REDUCTION_MARGIN = 2
+REDUCTIONS = (8, 4, 2)  # the largest that leaves enough is taken
 _ALPHA_BACKGROUND = 255
 _BASELINE = 0xC0  # marker of a JPEG that is decoded from top to bottom
 _BLOCK_PIXELS = 1 << 20
@@ -191,8 +192,8 @@ def _check_jpeg(data, header):
 def _reduction(header, target):
     if target is None or header.kind != "JPEG":
         return 1
-    spare = min(header.stored_height, header.stored_width) // (_REDUCTION_MARGIN * target)
-    return next((factor for factor in (8, 4, 2) if spare >= factor), 1)
+    spare = min(header.stored_height, header.stored_width) // (REDUCTION_MARGIN * target)
+    return next((factor for factor in REDUCTIONS if spare >= factor), 1)
 
 
 def _pixels_held(data, header, reduction):

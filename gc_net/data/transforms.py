@@ -20,7 +20,7 @@ import numpy as np
 # Raised whenever the same image would be squashed to other pixels; caches are keyed by it.
 SQUASH_VERSION = 1
 
-_LARGEST_BLUR = 8  # times the size to shrink to
+LARGEST_BLUR = 8  # times the size to shrink to
 _LARGEST_SCRATCH = 3 * 2**20
 
 
@@ -61,9 +61,9 @@ def squash(image: np.ndarray, size: int) -> np.ndarray:
     height, width = image.shape[:2]
     if height == width == size:
         return image
-    if max(height, width) > _LARGEST_BLUR * size:
+    if max(height, width) > LARGEST_BLUR * size:
         # A blur this wide is slow, and hardly differs from an average.
-        height, width = (min(side, _LARGEST_BLUR // 2 * size) for side in (height, width))
+        height, width = (min(side, LARGEST_BLUR // 2 * size) for side in (height, width))
         image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
     if max(height, width) > size:
         (taps_x, sigma_x), (taps_y, sigma_y) = _blur(width / size), _blur(height / size)

@@ -271,6 +271,7 @@ def evaluate(
     return Evaluation(
         model=model_dir,
         dataset=dataset.name,
+        folder=os.path.basename(os.path.normpath(data.root)).strip("."),
         split=split,
         protocol=protocol.name,
         frame=protocol.frame,

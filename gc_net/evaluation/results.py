@@ -71,6 +71,7 @@ class Evaluation:
         read_image: Function of a row to the frame's pixels, uint8 [S, S, 3].
         render_masks: Function of an array of rows [n] to the generator's masks, float32 [n, S, S].
         confidence: [N] float, how sure the model is of each localization; None where unknown.
+        folder: Name of the folder of the images; empty where they are drawn.
     """
 
     model: str
@@ -104,6 +105,7 @@ class Evaluation:
     read_image: Callable[[int], np.ndarray]
     render_masks: Callable[[np.ndarray], np.ndarray]
     confidence: np.ndarray | None = None
+    folder: str = ""
 
     def __len__(self):
         return len(self.labels)

@@ -27,8 +27,8 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
     lines = [
         f"# {name}",
         "",
-        "Weakly supervised object localization: trained from class labels alone, it draws one "
-        f"shape around the object of an image and names its class. Made with gc_net {__version__}.",
+        f"{_supervision(localizer.record)} it draws one shape around the object of an image and "
+        f"names its class. Made with gc_net {__version__}.",
         "",
         "| | |",
         "|---|---|",
@@ -92,6 +92,16 @@ def without_folders(record):
     if os.path.isabs(value):
         value = os.path.basename(os.path.normpath(value))
     return f"{flag}{equals}{value}"
+
+
+def _supervision(record):
+    warmup = record.settings.get("warmup", {})
+    if "warmup" in record.stages and "corrections" in str(warmup.get("teacher")):
+        return (
+            "Object localization, not weakly supervised: trained from class labels and the boxes "
+            "of some images,"
+        )
+    return "Weakly supervised object localization: trained from class labels alone,"
 
 
 def _frame(localizer):

@@ -1,12 +1,22 @@
 """How far an exported model's outputs lie from those of the Keras model it was made from."""
 
+import os
+
+import cv2
 import numpy as np
 import tensorflow as tf
 
+from gc_net.data.decode import decode_with_size, read_bytes
+from gc_net.data.splits import DataError, ImageError
+from gc_net.data.transforms import squash
 from gc_net.export import preprocessing
+from gc_net.prediction.find_images import find_images
 from gc_net.prediction.graph import classify, concluded, first_look
 
 _NUM_IMAGES = 4
+_NUM_PHOTOS = 40
+_PHOTO_SIZE = (900, 1200)
+PHOTOS = "boxes of photos, in their pixels"
 
 
 def random_images(size, num_images=_NUM_IMAGES, seed=0):
@@ -26,17 +36,23 @@ def largest_differences(expected, found):
     }
 
 
-def compare_saved_model(localizer, folder, limit=1e-3):
+def compare_saved_model(localizer, folder, limit=1e-3, *, photos=None):
     """Run every signature of a SavedModel on the same images as the Keras model.
 
     PNG files of the model's own size go in as bytes, so that nothing is lost or resized on the way.
-    Close-ups of them, for the second look, are resized by the same operations in both.
+    Close-ups of them, for the second look, are resized by the same operations in both. Photos then
+    go in as they are, so that decoding and resizing are compared too.
+
+    Args:
+        photos: What `find_images` takes, of which the first JPEG and PNG files are compared; drawn
+            ones if None.
 
     Returns:
-        The largest difference of each output, over all signatures.
+        The largest difference of each output, over all signatures; for photos, see `PHOTOS`, that
+        of their boxes from those of `Localizer.predict`.
 
     Raises:
-        RuntimeError: If one exceeds `limit`.
+        RuntimeError: If one but that of photos exceeds `limit`.
     """
     images = random_images(localizer.resize_size)
     expected = localized(localizer, images)
@@ -59,7 +75,56 @@ def compare_saved_model(localizer, folder, limit=1e-3):
         raise RuntimeError(
             f"The exported model differs from the Keras model by {differences}, more than {limit}."
         )
+    files = drawn_photos() if photos is None else read_photos(photos)
+    differences[PHOTOS] = _largest_shift(localizer, signatures["serve_bytes"], files)
     return differences
+
+
+def drawn_photos(num_photos=2, size=_PHOTO_SIZE, seed=0):
+    """Return JPEG files of the size of photos, with details of all sizes, as bytes."""
+    random = np.random.default_rng(seed)
+    files = []
+    for _ in range(num_photos):
+        image = np.full((*size, 3), 128.0, np.float32)
+        for octave in range(2, 9):
+            coarse = random.normal(0, 120 / octave, (2**octave, 2**octave, 3)).astype(np.float32)
+            image += cv2.resize(coarse, size[::-1], interpolation=cv2.INTER_CUBIC)
+        files.append(cv2.imencode(".jpg", np.clip(image, 0, 255).astype(np.uint8))[1].tobytes())
+    return files
+
+
+def read_photos(photos, num_photos=_NUM_PHOTOS):
+    """Return up to `num_photos` files that a SavedModel takes, as bytes."""
+    root, names = find_images(photos)
+    files = []
+    for name in names:
+        try:
+            data = read_bytes(os.path.join(root, name))
+            preprocessing.file_size(tf.constant(data))
+        except (ImageError, tf.errors.InvalidArgumentError):
+            continue  # of another kind, or too large
+        files.append(data)
+        if len(files) == num_photos:
+            break
+    if not files:
+        raise DataError(f"None of the images in {root} is a JPEG or PNG file that can be served.")
+    return files
+
+
+def _largest_shift(localizer, serve_bytes, files):
+    """Return the largest difference of the boxes of files from those of `Localizer.predict`."""
+    largest = 0.0
+    for data in files:
+        try:
+            image, (height, width) = decode_with_size(data, localizer.resize_size)
+        except ImageError:
+            continue  # damaged
+        squashed = squash(image, localizer.resize_size)[None]
+        expected = np.asarray(first_look(localizer, squashed, confidence=False)["boxes"])
+        found = np.asarray(serve_bytes(image_bytes=tf.constant([data]))["boxes"])
+        shift = np.abs(found - expected) * (width, height, width, height)
+        largest = max(largest, float(np.max(shift)))
+    return largest
 
 
 def localized(localizer, images):

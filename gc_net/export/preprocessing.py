@@ -1,19 +1,24 @@
 """Decoding and squashing inside a TensorFlow graph, as `gc_net.data.decode` does outside.
 
-Resizing is antialiased, within a grey level or two of `transforms.squash`. Files are JPEG or PNG by
-their first bytes, and no other decoder of TensorFlow is within reach of a file: that of WebP wrote
-beyond its memory for an animation, that of GIF trusts no header and decodes all frames, and GIF and
-BMP come out as other pixels than outside. What a file will be decoded to is read by the decoder's
-own library, and bounded, before anything is decoded.
+Images are squashed by the arithmetic of `transforms.squash`, OpenCV's fixed-point numbers included,
+and large JPEGs are decoded at a reduced size where they are outside: what a network sees must not
+depend on how it is called.
+
+Files are JPEG or PNG by their first bytes, and no other decoder of TensorFlow is within reach of a
+file: that of WebP wrote beyond its memory for an animation, that of GIF trusts no header and
+decodes all frames, and GIF and BMP come out as other pixels than outside. What a file will be
+decoded to is read by the decoder's own library, and bounded, before anything is decoded.
 """
 
 import tensorflow as tf
 from keras import ops
 
-from gc_net.data import crops
+from gc_net.data import crops, transforms
+from gc_net.data.decode import REDUCTION_MARGIN, REDUCTIONS
 
 _LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a file are looked for
 _WHITE = 255.0
+_RADIUS = 7  # of the widest blur, see `transforms.squash`: two sigma at `LARGEST_BLUR`
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 # Of one image. TensorFlow's decoders take ten times as many; as float32, which they become next,
 # that would be gigabytes from a file of a few kilobytes.
@@ -29,10 +34,99 @@ _MAX_LARGEST_SCANS = 16
 
 
 def squash(images, size):
-    """Resize images [..., H, W, 3] of any type to float32 [..., size, size, 3] in whole levels."""
-    images = tf.image.resize(images, [size, size], method="bilinear", antialias=True)
+    """Resize images [..., H, W, 3] of any type to float32 [..., size, size, 3] in whole levels.
+
+    The pixels are those of `transforms.squash`, but for a grey level here and there.
+    """
     # Whole levels as in training, where images are uint8.
-    return tf.clip_by_value(tf.round(images), 0.0, 255.0)
+    images = _whole_levels(tf.cast(images, tf.float32))
+    images = tf.cond(
+        tf.reduce_max(tf.shape(images)[-3:-1]) > transforms.LARGEST_BLUR * size,
+        lambda: _averaged(images, transforms.LARGEST_BLUR // 2 * size),
+        lambda: images,
+    )
+    rows, columns = _Samples(tf.shape(images)[-3], size), _Samples(tf.shape(images)[-2], size)
+    # Blurred only where samples are taken, one axis after the other.
+    blurred = _whole_levels(columns.blurred(rows.blurred(images, -3), -2))
+    return _interpolated(tf.cast(blurred, tf.int32), rows, columns)
+
+
+class _Samples:
+    """The places along one side of an image that the `size` samples of a squashed one come from.
+
+    Each lies between two pixels.
+
+    Args:
+        side: Length of the side, an int32 scalar.
+        size: Number of samples.
+    """
+
+    def __init__(self, side, size):
+        self._last = side - 1
+        scale = tf.cast(side, tf.float32) / size
+        places = (tf.range(size, dtype=tf.float32) + 0.5) * scale - 0.5
+        first = tf.floor(places)
+        # Of the pixel before and the pixel after, in steps of 1/2048 as in OpenCV.
+        parts = tf.stack([1 - (places - first), places - first])  # [2, size]
+        self.parts = tf.cast(tf.round(parts * 2048), tf.int32)
+        first = tf.cast(first, tf.int32)
+        self._pixels = tf.concat([first, first + 1], axis=0)  # [2·size]
+        self._kernel = _kernel(scale)
+
+    def blurred(self, images, axis):
+        """Return the pixels on both sides of each sample, [..., 2·size, ...], blurred."""
+        # A sample at the border lies between a pixel and one beyond it, which is the same again.
+        pixels = tf.clip_by_value(self._pixels, 0, self._last)
+        blurred = 0.0
+        for tap, offset in enumerate(range(-_RADIUS, _RADIUS + 1)):
+            near = tf.clip_by_value(pixels + offset, 0, self._last)
+            blurred += self._kernel[tap] * tf.gather(images, near, axis=axis)
+        return blurred
+
+
+def _interpolated(pairs, rows, columns):
+    """Return samples, float32 [..., size, size, 3], of the pixels [..., 2·size, 2·size, 3] by them.
+
+    In integers, and cut off where OpenCV cuts off: an eighth of a level less on average.
+    """
+    left, right = tf.split(pairs, 2, axis=-2)
+    along = left * columns.parts[0][:, None] + right * columns.parts[1][:, None]
+    top, bottom = tf.split(along // 2**4, 2, axis=-3)
+    top, bottom = top * rows.parts[0][:, None, None], bottom * rows.parts[1][:, None, None]
+    return tf.cast((top // 2**16 + bottom // 2**16 + 2) // 2**2, tf.float32)
+
+
+def _kernel(scale):
+    """Return the coefficients of the blur before shrinking by `scale`, see `transforms.squash`.
+
+    They come in steps of 1/256, and sum up to 1, as OpenCV's.
+    """
+    offsets = tf.range(-_RADIUS, _RADIUS + 1, dtype=tf.float32)
+    variance = tf.maximum(scale**2 - 1, 0.0) / 6
+    sigma = tf.sqrt(tf.maximum(variance, 1e-6))
+    wide = tf.exp(-(offsets**2) / (2 * sigma**2))
+    wide = tf.where(tf.abs(offsets) <= tf.math.ceil(2 * sigma), wide, 0.0)
+    narrow = tf.where(tf.abs(offsets) == 1, variance / 2, 0.0)
+    kernel = tf.where(scale > 2, wide / tf.reduce_sum(wide), narrow)
+    # From the outside in; the middle one gets what is left to 1.
+    sums = tf.round(tf.cumsum(kernel[:_RADIUS]) * 256)
+    outer = tf.concat([sums[:1], sums[1:] - sums[:-1]], axis=0) / 256
+    middle = 1 - 2 * tf.reduce_sum(outer, keepdims=True)
+    return tf.concat([outer, middle, outer[::-1]], axis=0)
+
+
+def _averaged(images, largest):
+    """Shrink images [..., H, W, 3] to sides of at most `largest` by averaging areas."""
+    shape = tf.shape(images)
+    sides = tf.minimum(shape[-3:-1], largest)
+    flat = tf.reshape(images, tf.concat([[-1], shape[-3:]], axis=0))
+    flat = _whole_levels(tf.image.resize(flat, sides, method="area"))
+    flat = tf.reshape(flat, tf.concat([shape[:-3], sides, [3]], axis=0))
+    return tf.ensure_shape(flat, [*images.shape[:-3], None, None, 3])
+
+
+def _whole_levels(images):
+    return tf.clip_by_value(tf.floor(images + 0.5), 0.0, 255.0)
 
 
 def close_ups(images, sizes, boxes_rel_xyxy, second_look, size):
@@ -105,22 +199,40 @@ def file_size(data, index=0):
     return _checked(size, _assert(few & (tf.reduce_min(size) > 0), message))
 
 
-def decode(data, index=0):
+def decode(data, index=0, target=None):
     """Decode the bytes of a file, a scalar string, to an upright image, float32 [H, W, 3].
 
     Args:
         index: What messages call the image, a number.
+        target: Side that the image will be squashed to. A much larger JPEG is decoded at a reduced
+            size, as `gc_net.data.decode.decode_image` does.
     """
-    data = _checked(data, file_size(data, index))
+    return decode_with_size(data, index, target)[0]
+
+
+def decode_with_size(data, index=0, target=None):
+    """Return `decode(data, index, target)` and the int32 [2] height and width it has in full."""
+    size = file_size(data, index)
+    data = _checked(data, size)
     is_jpeg = _starts_with(data, _JPEG)
     image = tf.cond(
-        is_jpeg,
-        # The default transform is faster and less accurate than the one OpenCV uses.
-        lambda: tf.io.decode_jpeg(data, dct_method="INTEGER_ACCURATE"),
-        lambda: tf.io.decode_png(data),
+        is_jpeg, lambda: _decode_jpeg(data, size, target), lambda: tf.io.decode_png(data)
     )
     image = _over_white(tf.cast(image, tf.float32))
-    return _upright(image, exif_orientation(data, is_jpeg))
+    orientation = exif_orientation(data, is_jpeg)
+    size = tf.cast(size, tf.int32)
+    return _upright(image, orientation), tf.where(orientation >= 5, size[::-1], size)
+
+
+def _decode_jpeg(data, size, target):
+    def at(reduction):
+        # The default transform is faster and less accurate than the one OpenCV uses.
+        return lambda: tf.io.decode_jpeg(data, ratio=reduction, dct_method="INTEGER_ACCURATE")
+
+    if target is None:
+        return at(1)()
+    spare = tf.reduce_min(size) // (REDUCTION_MARGIN * target)
+    return tf.case([(spare >= factor, at(factor)) for factor in REDUCTIONS], default=at(1))
 
 
 def exif_orientation(data, is_jpeg):

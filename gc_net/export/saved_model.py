@@ -39,6 +39,7 @@ def export_saved_model(
     top_k: int | None = 5,
     license_text: str | None = None,
     second_look: float | None = None,
+    compare_images: str | None = None,
 ) -> tuple[str, dict[str, float]]:
     """Write the next version of a served model.
 
@@ -51,6 +52,8 @@ def export_saved_model(
         top_k: Number of classes to return; all if None.
         license_text: Licence of the weights, for the model card.
         second_look: See `gc_net.load`; as the model says if None.
+        compare_images: Photos on which to compare the boxes with those of `Localizer.predict`, see
+            `find_images`; drawn ones if None.
 
     Returns:
         The folder of the version, and the largest difference of each output from Keras' own.
@@ -68,5 +71,5 @@ def export_saved_model(
         metrics = find_metrics(model_folder(model_dir))
         with open(os.path.join(temporary, CARD_FILE), "w", encoding="utf-8") as file:
             file.write(model_card(name, localizer, metrics, license_text, _USAGE))
-        differences = compare_saved_model(localizer, temporary)
+        differences = compare_saved_model(localizer, temporary, photos=compare_images)
     return final, differences

@@ -74,10 +74,14 @@ class ServingModule(tf.Module):
         image_bytes = preprocessing.checked_files(image_bytes)
 
         def read(args):
-            image = preprocessing.decode(*args)
-            outputs = preprocessing.squash(image, size), tf.shape(image)[:2]
+            image, full_size = preprocessing.decode_with_size(*args, target=size)
+            outputs = preprocessing.squash(image, size), full_size
+            if not self._second_look:
+                return outputs
             # Originals are kept for the second look only; their sizes may differ.
-            return (*outputs, _flat(image)) if self._second_look else outputs
+            is_full = tf.reduce_all(tf.shape(image)[:2] == full_size)
+            original = tf.cond(is_full, lambda: image, lambda: preprocessing.decode(*args))
+            return *outputs, _flat(original)
 
         signature = (tf.TensorSpec([size, size, 3], tf.float32), tf.TensorSpec([2], tf.int32))
         if self._second_look:

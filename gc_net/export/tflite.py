@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from gc_net.data.decode import read_image
 from gc_net.data.splits import DataError, ImageError
-from gc_net.data.transforms import squash
+from gc_net.data.transforms import LARGEST_BLUR, squash
 from gc_net.export.card import CARD_FILE, find_metrics, model_card
 from gc_net.export.parity import largest_differences, random_images
 from gc_net.export.saved_model import CLASS_NAMES_FILE
@@ -22,14 +22,57 @@ from gc_net.saving import model_folder
 _NUM_COMPARED = 32
 
 _USAGE = """
-TFLite files with one signature: `images` float32 [1, {size}, {size}, 3], RGB in 0–255, squashed to
-that size whatever the aspect ratio. Outputs of every file: `boxes` [1, 4] as x1, y1, x2, y2 and
-`coefficients` [1, n], both relative to the image, `class_probabilities` [1, C] in the order of
-`class_names.txt`, and `confidence` [1], that of the localization.{second_look}
+TFLite files with one signature: `images` float32 [1, {size}, {size}, 3], RGB in 0–255, upright, and
+squashed to that size whatever the aspect ratio. Outputs of every file: `boxes` [1, 4] as x1, y1,
+x2, y2 and `coefficients` [1, n], both relative to the image, `class_probabilities` [1, C] in the
+order of `class_names.txt`, and `confidence` [1], that of the localization.{second_look}
+
+Squash as the model was trained: a Gaussian blur, then bilinear interpolation, which together are
+the antialiased bilinear filter of Pillow. With OpenCV, and exactly:
+
+```python
+{recipe}
+```
+
+Pillow's `image.resize(({size}, {size}), Image.Resampling.BILINEAR)` comes close. Interpolation
+without the blur, which is what most `resize` functions do, moves the boxes of large photos.
 
 Largest differences from the Keras model on {count} images:
 
 {table}
+"""
+
+# Without gc_net, for whoever has the TFLite file only; a test holds it to `transforms.squash`.
+_RECIPE = """
+import math
+import cv2
+import numpy as np
+
+def read_squashed(file, size={size}):
+    image = cv2.imread(file)  # turned upright
+    spare = min(image.shape[:2]) // (2 * size)
+    for factor in (8, 4, 2):  # large JPEGs are decoded at a reduced size
+        if spare >= factor and file.lower().endswith((".jpg", ".jpeg")):
+            image = cv2.imread(file, getattr(cv2, f"IMREAD_REDUCED_COLOR_{{factor}}"))
+            break
+    height, width = image.shape[:2]
+    if max(height, width) > {largest} * size:
+        width, height = (min(side, {largest} // 2 * size) for side in (width, height))
+        image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
+    (taps_x, sigma_x), (taps_y, sigma_y) = blur(width / size), blur(height / size)
+    image = cv2.GaussianBlur(
+        image, (taps_x, taps_y), sigmaX=sigma_x, sigmaY=sigma_y, borderType=cv2.BORDER_REPLICATE
+    )
+    image = cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR)
+    return image[None, ..., ::-1].astype(np.float32)  # BGR to RGB
+
+def blur(scale):
+    if scale <= 1:
+        return 1, 1.0
+    variance = (scale**2 - 1) / 6
+    if scale > 2:
+        return 2 * math.ceil(2 * math.sqrt(variance)) + 1, math.sqrt(variance)
+    return 3, math.sqrt(-0.5 / math.log(variance / 2 / (1 - variance)))
 """
 
 _SECOND_LOOK = """ Nor is there the second look
@@ -110,6 +153,7 @@ def export_tflite(
         _write(temporary, CLASS_NAMES_FILE, "".join(f"{name}\n" for name in localizer.class_names))
         usage = _USAGE.format(
             size=localizer.resize_size,
+            recipe=_RECIPE.strip().format(size=localizer.resize_size, largest=LARGEST_BLUR),
             second_look=_SECOND_LOOK if own_look else "",
             count=len(compared),
             table=_table(differences),

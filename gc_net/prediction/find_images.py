@@ -50,8 +50,12 @@ def find_images(
         return _below(_outside(output_dir, "", paths))
     if not glob.has_magic(images):
         raise DataError(f"{images} does not exist. Expected a folder, a file or a pattern.")
-    found = [path for path in sorted(glob.glob(images, recursive=True)) if _is_image(path)]
-    if not found:
+    # Folders are often called "photos [2024]": where no pattern fits, a bracket is a bracket.
+    for pattern in (images, images.replace("[", "[[]")):
+        found = [path for path in sorted(glob.glob(pattern, recursive=True)) if _is_image(path)]
+        if found:
+            break
+    else:
         raise DataError(f"The pattern {images} matches no image files. Quote it for the shell.")
     return _below(_outside(output_dir, "", found))
 

@@ -162,7 +162,7 @@ def predict_files(
         # One that cannot be read any more has no prediction, though the log may have an old one.
         readable = set(files).difference(file for file, _ in unreadable)
         results = _Chosen(log, readable, min_confidence)
-        path = label_format.write(output_dir, results, localizer.class_names)
+        path = label_format.write(output_dir, results, localizer.class_names, root)
         num_review = _write_review(output_dir, results.doubtful(), localizer.class_names)
         _write_unreadable(output_dir, unreadable)
         if previews != 0:

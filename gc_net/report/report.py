@@ -56,7 +56,7 @@ def render(evaluation: Evaluation) -> str:
     return render_page(
         "gc_net.report",
         "report",
-        title=f"{evaluation.dataset}, {evaluation.split} split",
+        title=f"{evaluation.folder or evaluation.dataset}, {evaluation.split} split",
         about=_about(evaluation),
         has_boxes=has_boxes,
         tiles=_tiles(evaluation.metrics),

@@ -1,10 +1,15 @@
-"""The demo server: a loaded model behind the page, on waitress."""
+"""Servers of a loaded model, on waitress: behind the demo page, and for Label Studio."""
+
+import os
+import re
 
 from gc_net.export.signatures import ServingModule
 from gc_net.localizer import load
 from gc_net.serving.demo import DemoApp
+from gc_net.serving.label_studio import LabelStudioApp
 from gc_net.serving.rest import RestModel
 from gc_net.serving.web_server import WebServer
+from gc_net.version import __version__
 
 
 def make_app(
@@ -27,11 +32,29 @@ def make_server(app, host, port, **bounds):
     return WebServer(app, host, port, max_bytes=app.max_bytes + 2**20, **bounds)
 
 
-def run_demo(model_dir, name, *, host="127.0.0.1", port=8600, **limits):
-    """Serve until interrupted. `limits` are those of `make_app`."""
-    app = make_app(model_dir, name, **limits)
+def run_demo(model_dir, name=None, *, host="127.0.0.1", port=8600, **limits):
+    """Serve until interrupted. `limits` are those of `make_app`; `name` the folder's if None."""
+    _run(make_app(model_dir, name or model_name(model_dir), **limits), host, port)
+
+
+def run_label_studio(model_dir, folders, *, host="127.0.0.1", port=9090, **limits):
+    """Serve Label Studio until interrupted. `limits` are those of `LabelStudioApp`."""
+    version = f"{model_name(model_dir)}, gc_net {__version__}"
+    _run(LabelStudioApp(version, load(model_dir), folders, **limits), host, port)
+
+
+def model_name(model_dir):
+    """Return what a model is called: its folder's name, or that of the run it is in."""
+    folder = os.path.abspath(model_dir)
+    if os.path.basename(folder) == "model":  # as runs call it
+        folder = os.path.dirname(folder)
+    # It becomes a part of addresses.
+    return re.sub(r"[^\w.-]+", "_", os.path.basename(folder)) or "model"
+
+
+def _run(app, host, port):
     server = make_server(app, host, port)
-    print(f"http://{host}:{server.effective_port}  (Ctrl+C ends it)", flush=True)
+    print(f"http://{host}:{server.effective_port}  ({app.name}; Ctrl+C ends it)", flush=True)
     try:
         server.run()
     finally:

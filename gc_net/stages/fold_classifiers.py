@@ -22,7 +22,7 @@ class FoldClassifiersStage(ClassifierStage):
     def __init__(self, fold: int):
         self.fold = fold
         self.name = fold_name(fold)
-        self.title = f"Classifier for images of fold {fold + 1}"
+        self.title = f"Classifier for images of fold {fold}"  # as its folder is called
 
     @classmethod
     def units(cls, config):

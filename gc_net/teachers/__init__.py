@@ -1,4 +1,6 @@
-"""Teachers: who shows a detector, before its own training, where objects are; no box is read.
+"""Teachers: who shows a detector, before its own training, where objects are.
+
+None reads a box but `corrections`, which says so in its name and is never on by default.
 
 | name | what it teaches |
 |---|---|
@@ -7,6 +9,7 @@
 | `model` | the shapes that a trained model places in the image and in its mirror image |
 | `segmenter` | what a small network has learned from other images' silhouettes |
 | `committee` | the mean or median of several teachers, weighed by how far they agree |
+| `corrections` | boxes that someone has corrected: no longer weak supervision |
 
 A teacher is named by its name and those of its settings that differ from its defaults,
 `silhouettes:size=192`; by the folder of a trained model; or as a committee,
@@ -32,6 +35,7 @@ TEACHERS = Registry(
         "segmenter": "gc_net.teachers.segmenter:Segmenter",
         "model": "gc_net.teachers.model:Model",
         "committee": "gc_net.teachers.committee:Committee",
+        "corrections": "gc_net.teachers.corrections:Corrections",
     },
 )
 

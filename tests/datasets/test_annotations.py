@@ -1,11 +1,16 @@
 import json
+import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from gc_net.data.splits import DataError
 from gc_net.datasets.annotations import FORMATS, read_boxes
 from gc_net.datasets.annotations.annotation import Record
 from gc_net.datasets.annotations.match import match_images
+from gc_net.prediction import formats
+from gc_net.prediction.prediction import ClassScore, Ellipse, OrientedBox, Prediction
 from tests.datasets.samples import write_text
 
 # One image of 16 × 12 pixels, called a.jpg: all of it, and its pixel in column 2, row 3.
@@ -33,7 +38,28 @@ def voc(*boxes, filename="<filename>a.jpg</filename>"):
     return f"<annotation>{filename}{objects}</annotation>"
 
 
+def label_studio(*values, file="/data/local-files/?d=a.jpg"):
+    """Return an export with one task of an image of 16 × 12 pixels, boxes in percent."""
+    results = [
+        {
+            "type": "rectanglelabels",
+            "original_width": 16,
+            "original_height": 12,
+            "value": {
+                **dict(zip(("x", "y", "width", "height"), value, strict=True)),
+                "rotation": 0,
+                "rectanglelabels": ["cat"],
+            },
+        }
+        for value in values
+    ]
+    return json.dumps([{"data": {"image": file}, "annotations": [{"result": results}]}])
+
+
 def write_format(folder, name):
+    if name == "label_studio":
+        text = label_studio((0, 0, 100, 100), (12.5, 25, 6.25, 100 / 12))
+        return write_text(folder / "tasks.json", text)
     if name == "coco":
         return write_text(folder / "boxes.json", coco())
     if name == "voc":
@@ -54,13 +80,15 @@ def test_every_format_gives_the_same_corners(tmp_path, name):
     records = read_boxes(write_format(tmp_path, name))
     assert [record.files for record in records] == [("a.jpg",), ("a.jpg",)]
     assert [record.label for record in records] == ["cat", "cat"]
-    assert [record.box_xyxy for record in records] == [WHOLE, PIXEL]
+    boxes_xyxy = [record.box_xyxy for record in records]
+    np.testing.assert_allclose(boxes_xyxy, [WHOLE, PIXEL], rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_says_where_a_box_came_from(tmp_path, name):
     path = write_format(tmp_path, name)
     places = {"coco": "annotations[1]", "voc": "a.xml, object 2", "csv": "line 3"}
+    places["label_studio"] = "task 1, result 2"
     assert read_boxes(path)[1].place.startswith(str(path))
     assert read_boxes(path)[1].place.endswith(places[name])
 
@@ -136,9 +164,18 @@ def test_a_wrong_coco_entry_is_an_error_that_says_where(tmp_path, changes, messa
         read_boxes(write_text(tmp_path / "x.json", coco(**changes)))
 
 
-def test_a_coco_list_is_not_a_coco_file(tmp_path):
-    with pytest.raises(DataError, match="expected a COCO object, found a JSON list"):
-        read_boxes(write_text(tmp_path / "x.json", "[]"))
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "expected a COCO object or Label Studio's tasks"),
+        ("3", "expected a COCO object, found a JSON int"),
+        ('[{"id": 1}]', "task 1: expected a task with data"),
+        ('[{"data": {}}]', "task 1: expected a list of annotations.*JSON-MIN"),
+    ],
+)
+def test_json_of_another_kind_is_an_error_that_says_what_was_expected(text, message, tmp_path):
+    with pytest.raises(DataError, match=message):
+        read_boxes(write_text(tmp_path / "x.json", text))
 
 
 def test_crowds_are_left_out(tmp_path):
@@ -280,3 +317,47 @@ def test_a_name_that_fits_several_images_is_an_error():
 def test_a_name_cannot_leave_the_folder(name):
     with pytest.raises(DataError, match=r"here: the image name .* leads out of the data folder"):
         match(name)
+
+
+@pytest.mark.parametrize(
+    ("address", "files"),
+    [
+        ("/data/local-files/?d=birds/a%20b.jpg", ("birds/a b.jpg",)),
+        ("/data/upload/3/0a1b2c3d-a.jpg", ("data/upload/3/0a1b2c3d-a.jpg", "a.jpg")),
+        ("https://example.org/birds/a.jpg?x=1", ("birds/a.jpg",)),
+        ("a.jpg", ("a.jpg",)),
+    ],
+)
+def test_label_studio_names_images_by_their_address(address, files, tmp_path):
+    path = write_text(tmp_path / "x.json", label_studio((0, 0, 50, 50), file=address))
+    assert read_boxes(path)[0].files == files
+
+
+def test_label_studio_gives_the_box_around_a_turned_region(tmp_path):
+    """What `gc-net predict --format=label_studio` writes is read back, once someone accepts it."""
+    turned = OrientedBox((100.0, 50.0), 60.0, 20.0, math.radians(30))
+    classes = (ClassScore(0, "cat", 0.5),)
+    corners = turned.corners()
+    ellipse = Ellipse((100.0, 50.0), (60.0, 20.0), math.radians(30))
+    around = ellipse.points(1000)
+    box = (*corners.min(axis=0).tolist(), *corners.max(axis=0).tolist())
+    round_box = (*around.min(axis=0).tolist(), *around.max(axis=0).tolist())
+    size = (100, 200)
+    predictions = {
+        "a.jpg": Prediction(
+            size, "rotated_rectangle", (), box, tuple(map(tuple, corners.tolist())), None, classes
+        ),
+        "b.jpg": Prediction(size, "rotated_ellipse", (), round_box, None, ellipse, classes),
+    }
+    for file, prediction in predictions.items():
+        path = formats.get("label_studio").write(str(tmp_path), [(file, prediction)], ("cat",))
+        (task,) = json.loads(Path(path).read_text("utf-8"))
+        assert (
+            read_boxes(write_text(tmp_path / "x.json", json.dumps([task | {"annotations": []}])))
+            == []
+        )  # nobody has looked at it yet
+        task["annotations"] = task.pop("predictions")
+        (record,) = read_boxes(write_text(tmp_path / "x.json", json.dumps([task])))
+        assert record.box_xyxy == pytest.approx(prediction.box_xyxy, abs=0.02)
+        task["annotations"][0]["was_cancelled"] = True
+        assert read_boxes(write_text(tmp_path / "x.json", json.dumps([task]))) == []

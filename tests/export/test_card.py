@@ -100,3 +100,11 @@ def test_it_says_where_its_errors_are_those_of_another_second_classifier(
 
 def test_of_a_model_without_an_evaluation_says_that_there_is_none(localizer):
     assert "It came without an evaluation." in model_card("birds", localizer)
+
+
+def test_it_says_where_boxes_were_learned_from(localizer):
+    assert "trained from class labels alone" in model_card("birds", localizer)
+    settings = {"warmup": {"teacher": "corrections:file=boxes.csv"}}
+    corrected = localizer.replace(record=Record(settings, stages=["classifier", "warmup"]))
+    card = model_card("birds", corrected)
+    assert "not weakly supervised" in card and "labels alone" not in card

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gc_net.data.decode import read_image
 from gc_net.data.splits import DataError
 from gc_net.data.transforms import squash
 from gc_net.export.tflite import export_tflite, read_squashed, run
@@ -84,6 +85,21 @@ def test_the_card_and_the_class_names_go_along(exported):
     assert "model_int8.tflite" in card and "mean IoU" in card
     with open(os.path.join(folder, "class_names.txt"), encoding="utf-8") as file:
         assert file.read().splitlines() == list(CLASS_NAMES)
+
+
+def test_the_code_in_the_card_squashes_as_gc_net_does(exported, tmp_path):
+    folder, _ = exported
+    with open(os.path.join(folder, "model_card.md"), encoding="utf-8") as file:
+        code = file.read().partition("```python\n")[2].partition("```")[0]
+    recipe = {}
+    exec(code, recipe)
+    random = np.random.default_rng(0)
+    for name, size in (("a.jpg", (300, 400)), ("b.png", (50, 90)), ("c.png", (20, 400))):
+        image = cv2.add(noise(*size), random.integers(0, 90, (*size, 3), dtype=np.uint8))
+        file = str(tmp_path / name)
+        cv2.imwrite(file, image)
+        expected = squash(read_image(file, target=IMAGE_SIZE), IMAGE_SIZE)
+        assert np.array_equal(recipe["read_squashed"](file)[0], expected)
 
 
 def test_calibration_images_are_spread_over_all_and_broken_ones_left_out(photos, tmp_path):

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import math
+import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pycocotools.coco import COCO
 from gc_net.datasets.annotations import read_boxes
 from gc_net.prediction import formats
 from gc_net.prediction.prediction import ClassScore, Ellipse, OrientedBox, Prediction
-from tests.prediction.models import CLASS_NAMES
+from tests.prediction.models import CLASS_NAMES, encode, noise
 
 
 def make(size, corners=None, ellipse=None, box_xyxy=None, class_id=1, **more):
@@ -91,15 +92,95 @@ def test_the_part_of_an_ellipse_beyond_the_image_is_cut_off():
 
 def test_yolo_labels_are_relative_centres_and_sizes(tmp_path):
     write("yolo", tmp_path)
-    first = (tmp_path / "labels" / "a, b" / "first one.txt").read_text()
+    labels = tmp_path / "yolo" / "labels" / "train"
+    first = (labels / "a, b" / "first one.txt").read_text()
     assert first == "0 0.200000 0.300000 0.200000 0.400000\n"
     # −30 to 50 and 40 to 120 are cut to 0 to 50 of 200, and 40 to 100 of 100.
-    third = (tmp_path / "labels" / "third.txt").read_text()
+    third = (labels / "third.txt").read_text()
     assert third == "2 0.125000 0.700000 0.250000 0.600000\n"
-    assert (tmp_path / "classes.txt").read_text("utf-8").splitlines() == list(CLASS_NAMES)
-    names = (tmp_path / "data.yaml").read_text("utf-8").splitlines()
-    assert names[0] == "names:"
-    assert [json.loads(line.split(": ", 1)[1]) for line in names[1:]] == list(CLASS_NAMES)
+    classes = tmp_path / "yolo" / "classes.txt"
+    assert classes.read_text("utf-8").splitlines() == list(CLASS_NAMES)
+
+
+def read_as_ultralytics(data_yaml, split):
+    """Return {image: rows of its label file} by the rules that Ultralytics documents."""
+    settings = {}
+    for text in data_yaml.read_text("utf-8").splitlines():
+        if not text.startswith(("#", " ", "names")):
+            key, value = text.split(": ", 1)
+            settings[key] = json.loads(value) if value.startswith('"') else value
+    folder = Path(settings["path"]) / settings[split]
+    assert folder.is_absolute() and folder.is_dir()
+    found = {}
+    for image in folder.rglob("*.*"):
+        # The last /images/ of the path becomes /labels/, and the suffix .txt.
+        labels = "/labels/".join(str(image).rsplit("/images/", 1)).rsplit(".", 1)[0] + ".txt"
+        rows = [list(map(float, row.split())) for row in Path(labels).read_text().splitlines()]
+        found[image] = rows
+    return found
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Files of twelve images, two of them in folders with names that mean something in YOLO."""
+    names = [f"bees/{number}.png" for number in range(10)] + ["images/images/a.png", "labels/b.png"]
+    for seed, name in enumerate(names):
+        path = tmp_path / "photos" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(noise(20, 40, seed)))
+    box = upright(4.0, 5.0, 24.0, 15.0)
+    return tmp_path / "photos", {name: make((20, 40), box) for name in names}
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_yolo_folders_train_as_they_are_and_side_by_side(links, photos, tmp_path, monkeypatch):
+    root, results = photos
+    if not links:
+        monkeypatch.setattr(os, "symlink", lambda *_: fail(OSError("no links here")))
+    (tmp_path / "out").mkdir()
+    for name in ("yolo", "yolo_obb"):
+        formats.get(name).write(str(tmp_path / "out"), results.items(), CLASS_NAMES, root)
+    for name, length in (("yolo", 5), ("yolo_obb", 9)):
+        data_yaml = tmp_path / "out" / name / "data.yaml"
+        train, val = read_as_ultralytics(data_yaml, "train"), read_as_ultralytics(data_yaml, "val")
+        assert (len(train), len(val)) == (10, 2)  # every fifth of the twelve
+        for image, (row,) in {**train, **val}.items():
+            assert image.is_symlink() == links
+            assert len(row) == length and row[0] == 1
+            assert all(0 <= value <= 1 for value in row[1:])
+        # Each image once, with its own pixels.
+        originals = sorted(path.read_bytes() for path in root.rglob("*.png"))
+        assert sorted(image.read_bytes() for image in (*train, *val)) == originals
+    first = tmp_path / "out" / "yolo" / "labels" / "train" / "bees" / "0.txt"
+    assert first.read_text() == "1 0.350000 0.500000 0.500000 0.500000\n"
+
+
+def test_with_few_images_yolo_validates_on_those_it_trains_on(photos, tmp_path):
+    root, results = photos
+    few = list(results.items())[:2]
+    path = Path(formats.get("yolo").write(str(tmp_path), few, CLASS_NAMES, root))
+    assert len(read_as_ultralytics(path / "data.yaml", "val")) == 2
+    # What a training left beside them stays; labels of images that are gone do not.
+    (path / "runs").mkdir()
+    formats.get("yolo").write(str(tmp_path), few[:1], CLASS_NAMES, root)
+    assert (path / "runs").is_dir()
+    assert len(list((path / "labels").rglob("*.txt"))) == 1
+
+
+def test_a_jpeg_that_ultralytics_would_save_anew_is_copied(tmp_path):
+    root = tmp_path / "photos"
+    root.mkdir()
+    jpeg = encode(noise(20, 40), ".jpg")
+    (root / "whole.jpg").write_bytes(jpeg)
+    (root / "more.jpg").write_bytes(jpeg + b"something behind its end")
+    results = {name: make((20, 40), upright(4, 5, 24, 15)) for name in ("whole.jpg", "more.jpg")}
+    path = Path(formats.get("yolo").write(str(tmp_path), results.items(), CLASS_NAMES, root))
+    images = path / "images" / "train"
+    assert (images / "whole.jpg").is_symlink() and not (images / "more.jpg").is_symlink()
+
+
+def fail(error):
+    raise error
 
 
 def test_yolo_obb_labels_are_the_corners_of_the_rotated_rectangle(tmp_path):
@@ -111,16 +192,17 @@ def test_yolo_obb_labels_are_the_corners_of_the_rotated_rectangle(tmp_path):
         [100 + 25.981 - 5, 50 + 15 + 8.660],
         [100 - 25.981 - 5, 50 - 15 + 8.660],
     ]
-    text = (tmp_path / "labels" / 'quote"d' / "ümläut 雛.txt").read_text()
+    labels = tmp_path / "yolo_obb" / "labels" / "train"
+    text = (labels / 'quote"d' / "ümläut 雛.txt").read_text()
     assert text.split()[0] == "1"
     found = np.array(text.split()[1:], float).reshape(4, 2)
     assert np.allclose(found * (200, 100), expected, atol=1e-3)
     # The ellipse at −30° is framed by the mirror image, from its own first corner on.
-    found = np.array((tmp_path / "labels" / "inside.txt").read_text().split()[1:], float)
+    found = np.array((labels / "inside.txt").read_text().split()[1:], float)
     mirrored = [(x, 100 - y) for x, y in (expected[3], expected[2], expected[1], expected[0])]
     assert np.allclose(found.reshape(4, 2) * (200, 100), mirrored, atol=1e-3)
     # Ultralytics refuses what lies outside 0 to 1.
-    for file in (tmp_path / "labels").rglob("*.txt"):
+    for file in labels.rglob("*.txt"):
         values = np.array(file.read_text().split()[1:], float)
         assert values.min() >= 0 and values.max() <= 1
 
@@ -206,12 +288,11 @@ def test_no_results_are_written_as_none(name, tmp_path):
         # The header is there, which our reader insists on.
         assert len(path.read_text("utf-8").splitlines()) == 1
         assert read_boxes(path) == []
+    elif name.startswith("yolo"):
+        assert list((path / "labels").iterdir()) == []
+        assert (path / "classes.txt").read_text("utf-8").splitlines() == list(CLASS_NAMES)
     else:
         assert path.is_dir() and list(path.iterdir()) == []
-        classes = tmp_path / "classes.txt"
-        assert classes.exists() == name.startswith("yolo")
-        if classes.exists():
-            assert classes.read_text("utf-8").splitlines() == list(CLASS_NAMES)
 
 
 @pytest.mark.parametrize("name", ["voc", "yolo", "yolo_obb"])

@@ -198,10 +198,8 @@ def test_doubtful_images_go_to_the_review_list_instead(model_dir, photos, tmp_pa
         model_dir, photos, tmp_path / "out", "yolo", min_confidence=threshold - 1e-6
     )
     assert (summary.num_labelled, summary.num_review) == (3, 2)
-    labels = {
-        path.relative_to(tmp_path / "out" / "labels").with_suffix("").as_posix()
-        for path in (tmp_path / "out" / "labels").rglob("*.txt")
-    }
+    folder = tmp_path / "out" / "yolo" / "labels" / "train"
+    labels = {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.txt")}
     assert labels == {os.path.splitext(name)[0] for name in sure}
     review = [record.files[0] for record in read_boxes(str(tmp_path / "out" / "review.csv"))]
     # The most doubtful first.
@@ -331,6 +329,13 @@ def test_images_are_found_by_pattern_list_and_name(photos, tmp_path):
     listing = photos / "list.txt"
     listing.write_text("z.jpg\n\nb c/ä, x.png\nz.jpg\n", "utf-8")
     assert find_images(listing) == (folder, ["z.jpg", "b c/ä, x.png"])
+
+
+def test_a_bracket_is_one_where_it_is_no_pattern(tmp_path):
+    for name in ("photos [2024]/a.png", "one/1.png", "one/2.png"):
+        write(tmp_path / name, noise(20, 30))
+    assert find_images(tmp_path / "photos [2024]" / "*.png")[1] == ["a.png"]
+    assert find_images(tmp_path / "one" / "[12].png")[1] == ["1.png", "2.png"]
 
 
 @pytest.mark.parametrize("images", ["missing", "*.gif", "empty", "empty.txt"])

@@ -270,7 +270,7 @@ def test_the_tool_serves_the_page_on_this_machine(model_dir):
             assert address.startswith("http://127.0.0.1:")
             answer = requests.get(address, timeout=60)
             assert "choose images" in answer.text
-            with Client(address, "model") as client:
+            with Client(address, model_dir.name) as client:  # the name of its folder
                 assert client.predict(noise(9, 9))[0].size == (9, 9)
         finally:
             process.terminate()

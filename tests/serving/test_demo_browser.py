@@ -77,7 +77,7 @@ def wait_for(browser, number):
 
 
 def assert_nothing_ran(browser):
-    assert browser.script("return document.title") == "gc_net"
+    assert browser.script("return document.title").endswith(" – gc_net")
     assert browser.script("return document.querySelectorAll('img, script').length") == 1
 
 

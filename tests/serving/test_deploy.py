@@ -22,3 +22,11 @@ def test_the_compose_file_names_configuration_files_that_exist():
     assert sorted(named) == ["batching.config", "models.config", "monitoring.config"]
     for name in named:
         assert (DEPLOY / name).is_file()
+
+
+def test_the_model_that_the_readme_exports_is_served():
+    readme = (DEPLOY.parent / "README.md").read_text("utf-8")
+    text = (DEPLOY / "models.config").read_text()
+    config = text_format.Parse(text, model_server_config_pb2.ModelServerConfig())
+    (model,) = config.model_config_list.config
+    assert f"--output=saved_models/{model.name} " in readme

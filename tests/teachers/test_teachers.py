@@ -425,6 +425,5 @@ class TestOneMore:
         found = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        assert (
-            "Known: descriptors, silhouettes, segmenter, model, committee, middle." in found.stdout
-        )
+        known = "descriptors, silhouettes, segmenter, model, committee, corrections, middle"
+        assert f"Known: {known}." in found.stdout

@@ -19,6 +19,7 @@ FORMATS = Registry(
         "coco": "gc_net.datasets.annotations.coco:read",
         "voc": "gc_net.datasets.annotations.voc:read",
         "csv": "gc_net.datasets.annotations.table:read",
+        "label_studio": "gc_net.datasets.annotations.label_studio:read",
     },
 )
 
@@ -37,9 +38,20 @@ def format_of(path: str | os.PathLike) -> str:
             f"The box file {path} ends in {suffix!r}. Expected a COCO .json, a .csv, or a folder "
             "of Pascal VOC .xml files."
         )
+    if suffix == ".json" and _is_list(path):
+        return "label_studio"
     return _FORMAT_OF_SUFFIX[suffix]
 
 
+def _is_list(path):
+    """Whether a JSON file is a list of tasks, as Label Studio's, and no object, as COCO's."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(100).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+    except OSError:
+        return False  # the reader says why
+
+
 def read_boxes(path: str | os.PathLike) -> "list[Record]":
-    """Return the `Record`s in a COCO JSON, a CSV, or a folder of VOC XMLs."""
+    """Return the `Record`s in a COCO or Label Studio JSON, a CSV, or a folder of VOC XMLs."""
     return FORMATS.get(format_of(path))(path)

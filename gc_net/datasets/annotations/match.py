@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from gc_net.datasets.annotations.annotation import Record
 
 
-def match_images(records: "Sequence[Record]", files: Sequence[str], root: str) -> np.ndarray:
+def match_images(
+    records: "Sequence[Record]", files: Sequence[str], root: str, others_allowed: bool = False
+) -> np.ndarray:
     """Return the [M] index of each record's image.
 
     A name fits an image if it is the image's path below `root`, the end of it (`"a.jpg"` for
@@ -30,6 +32,7 @@ def match_images(records: "Sequence[Record]", files: Sequence[str], root: str) -
         records: List of `Record`.
         files: Images' names relative to `root`, `/` between folders.
         root: The data folder; absolute names must lie below it.
+        others_allowed: Whether images that are not among `files` get −1 instead.
     """
     names = _Names(files)
     indices, unknown = [], {}
@@ -38,7 +41,9 @@ def match_images(records: "Sequence[Record]", files: Sequence[str], root: str) -
         if record.files not in found:
             found[record.files] = _first(names, record, root)
         index = found[record.files]
-        if index is None:
+        if index is None and others_allowed:
+            index = -1
+        elif index is None:
             unknown.setdefault(record.files[-1], record.place)
         indices.append(index)
     if unknown:

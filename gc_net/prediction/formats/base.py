@@ -23,7 +23,11 @@ class Format(abc.ABC):
 
     @abc.abstractmethod
     def write(
-        self, folder: str, results: "Iterable[tuple[str, Prediction]]", class_names: Sequence[str]
+        self,
+        folder: str,
+        results: "Iterable[tuple[str, Prediction]]",
+        class_names: Sequence[str],
+        root: str | None = None,
     ) -> str:
         """Write label files into `folder`, which exists, in place of earlier ones.
 
@@ -32,6 +36,8 @@ class Format(abc.ABC):
                 a file is named relative to the folder of the images, with `/`. It need not fit
                 into memory. `Prediction.objects` are all that are to be written of an image.
             class_names: Names in label order.
+            root: Folder of the images, for formats that keep images and labels together; None to
+                write labels alone.
 
         Returns:
             Path of what was written.
@@ -56,7 +62,8 @@ class FilePerImage(Format):
         """Return the content of the file of an image that may have several objects."""
         return "".join(self.text(file, found) for found in prediction.objects)
 
-    def write(self, folder, results, class_names):
+    def write(self, folder, results, class_names, root=None):
+        del class_names, root
         path = os.path.join(folder, self.folder_name)
         with replaced_folder(path) as temporary:
             for file, prediction in results:
@@ -64,12 +71,7 @@ class FilePerImage(Format):
                 os.makedirs(os.path.dirname(label_file), exist_ok=True)
                 with open(label_file, "w", encoding="utf-8", newline="") as output:
                     output.write(self.all_text(file, prediction))
-        self.write_classes(folder, class_names)
         return path
-
-    def write_classes(self, folder: str, class_names: Sequence[str]) -> None:
-        """Write what the format says of its classes, if anything."""
-        del folder, class_names
 
     def label_file(self, file: str) -> str:
         return os.path.splitext(file)[0] + self.suffix

@@ -17,7 +17,8 @@ from gc_net.prediction.formats.base import Format, pixels
 class Coco(Format):
     """Writes `coco.json`. Ids count from 1, as COCO's do."""
 
-    def write(self, folder, results, class_names):
+    def write(self, folder, results, class_names, root=None):
+        del root
         path = os.path.join(folder, "coco.json")
         categories = [
             {"id": number, "name": name} for number, name in enumerate(class_names, start=1)

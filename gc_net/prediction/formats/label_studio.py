@@ -9,7 +9,7 @@ import json
 import math
 import os
 import urllib.parse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import quoteattr
 
 from gc_net.atomic_files import replaced_file
@@ -17,7 +17,7 @@ from gc_net.prediction.formats.base import Format
 from gc_net.version import __version__
 
 if TYPE_CHECKING:
-    from gc_net.prediction.prediction import Prediction
+    from gc_net.prediction.prediction import ClassScore, Prediction
 
 
 class LabelStudio(Format):
@@ -31,7 +31,8 @@ class LabelStudio(Format):
     def __init__(self, url_prefix: str = "/data/local-files/?d="):
         self.url_prefix = url_prefix
 
-    def write(self, folder, results, class_names):
+    def write(self, folder, results, class_names, root=None):
+        del root
         path = os.path.join(folder, "label_studio.json")
         kind = "rectangle"
         with replaced_file(path) as file:
@@ -46,46 +47,66 @@ class LabelStudio(Format):
         return path
 
     def _task(self, name, prediction):
-        height, width = prediction.size
-        score = prediction.confidence
-        if score is None:
-            score = prediction.class_probability
-        found = list(enumerate(prediction.objects, start=1))
-        regions = [self._region(number, each, width, height) for number, each in found]
-        kind = regions[0]["type"].removesuffix("labels")
+        kind = region(prediction)[0]
         return kind, {
             "data": {"image": self.url_prefix + urllib.parse.quote(name)},
-            "predictions": [
-                {
-                    "model_version": f"gc_net {__version__}",
-                    "score": round(score, 6),
-                    "result": regions,
-                }
-            ],
+            "predictions": [pre_annotation(prediction, prediction.classes[0])],
         }
 
-    def _region(self, number, prediction, width, height):
-        kind, value = region(prediction)
+
+def pre_annotation(
+    prediction: "Prediction",
+    class_score: "ClassScore",
+    *,
+    kind: str | None = None,
+    from_name: str = "shape",
+    to_name: str = "image",
+    model_version: str = f"gc_net {__version__}",
+) -> dict[str, Any]:
+    """Return a prediction, with all objects of its image, as an entry of a task's `predictions`.
+
+    Args:
+        prediction: The `Prediction`.
+        class_score: The `ClassScore` to label it with; other objects have their likeliest class.
+        kind: `"rectangle"` or `"ellipse"`; that of the prediction if None.
+        from_name, to_name: What the labelling set-up calls its control and its image.
+        model_version: What Label Studio shows as the model's version.
+    """
+    height, width = prediction.size
+    score = prediction.confidence
+    if score is None:
+        score = prediction.class_probability
+    results = []
+    for number, found in enumerate(prediction.objects, start=1):
+        found_kind, value = region(found, kind)
+        label = class_score if number == 1 else found.classes[0]
         value = {key: round(number, 4) for key, number in value.items()}
-        return {
-            "id": "object" if number == 1 else f"object_{number}",
-            "type": f"{kind}labels",
-            "from_name": "shape",
-            "to_name": "image",
-            "original_width": width,
-            "original_height": height,
-            "image_rotation": 0,
-            "score": round(prediction.class_probability, 6),
-            "value": {**value, f"{kind}labels": [prediction.class_name]},
-        }
+        results.append(
+            {
+                "id": "object" if number == 1 else f"object_{number}",
+                "type": f"{found_kind}labels",
+                "from_name": from_name,
+                "to_name": to_name,
+                "original_width": width,
+                "original_height": height,
+                "image_rotation": 0,
+                "score": round(label.probability, 6),
+                "value": {**value, f"{found_kind}labels": [label.name]},
+            }
+        )
+    return {"model_version": model_version, "score": round(score, 6), "result": results}
 
 
-def region(prediction: "Prediction") -> tuple[str, dict[str, float]]:
-    """Return `"rectangle"` or `"ellipse"` and its numbers, in percent and degrees."""
+def region(prediction: "Prediction", kind: str | None = None) -> tuple[str, dict[str, float]]:
+    """Return `"rectangle"` or `"ellipse"` and its numbers, in percent and degrees.
+
+    Args:
+        kind: Which of the two it must be; as the shape is if None.
+    """
     height, width = prediction.size
     box = prediction.oriented_box()
     degrees = math.degrees(box.angle) % 360
-    if prediction.ellipse is not None:
+    if (kind or ("ellipse" if prediction.ellipse else "rectangle")) == "ellipse":
         return "ellipse", {
             "x": 100 * box.center[0] / width,
             "y": 100 * box.center[1] / height,

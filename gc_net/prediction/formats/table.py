@@ -32,8 +32,8 @@ class Table(Format):
     def check(self, files):
         check_plain_names(files)
 
-    def write(self, folder, results, class_names):
-        del class_names
+    def write(self, folder, results, class_names, root=None):
+        del class_names, root
         path = os.path.join(folder, self.file_name)
         with replaced_file(path) as file:
             writer = csv.writer(file, lineterminator="\n")

@@ -1,18 +1,56 @@
-"""YOLO: one text file an image, `class cx cy width height`, relative to the image."""
+"""YOLO: a folder that Ultralytics trains on as it is.
 
+`images/train`, `images/val` and the same folders below `labels` hold an image and its text file
+under one name, which is how Ultralytics finds the one from the other. A line of such a file is
+`class cx cy width height`, relative to the image.
+"""
+
+import collections
 import json
 import os
+import shutil
 from collections.abc import Iterable
 
-from gc_net.atomic_files import replaced_file
+from gc_net.atomic_files import replaced_file, replaced_folder
 from gc_net.prediction.formats.base import FilePerImage
+
+# One in so many images of each class is for validation.
+_VALIDATION_EVERY = 5
+_JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
 
 
 class Yolo(FilePerImage):
-    """Writes `labels/NAME.txt`, and the classes as `classes.txt` and as `names` in `data.yaml`."""
+    """Writes `yolo/`: `images`, `labels`, `classes.txt`, and `data.yaml` to train with.
 
-    folder_name = "labels"
+    Images are links to the originals, or copies where there can be no links.
+    """
+
+    folder_name = "yolo"
     suffix = ".txt"
+
+    def write(self, folder, results, class_names, root=None):
+        path = os.path.join(folder, self.folder_name)
+        os.makedirs(path, exist_ok=True)
+        # Only these two are replaced: a training may have left its results beside them.
+        with (
+            replaced_folder(os.path.join(path, "images")) as images,
+            replaced_folder(os.path.join(path, "labels")) as labels,
+        ):
+            splits = set()
+            for split, file, prediction in _divided(results):
+                splits.add(split)
+                _write_text(
+                    os.path.join(labels, split, self.label_file(file)),
+                    self.all_text(file, prediction),
+                )
+                if root is not None:
+                    image = os.path.join(images, split, _image_file(file))
+                    _place(os.path.join(os.path.abspath(root), file), image)
+        with replaced_file(os.path.join(path, "classes.txt")) as file:
+            file.writelines(f"{name}\n" for name in class_names)
+        with replaced_file(os.path.join(path, "data.yaml")) as file:
+            file.write(_data_yaml(path, class_names, "val" if "val" in splits else "train"))
+        return path
 
     def text(self, file, prediction):
         height, width = prediction.size
@@ -22,16 +60,73 @@ class Yolo(FilePerImage):
             [(x1 + x2) / 2 / width, (y1 + y2) / 2 / height, (x2 - x1) / width, (y2 - y1) / height],
         )
 
-    def write_classes(self, folder, class_names):
-        with replaced_file(os.path.join(folder, "classes.txt")) as file:
-            file.writelines(f"{name}\n" for name in class_names)
-        with replaced_file(os.path.join(folder, "data.yaml")) as file:
-            file.write("names:\n")
-            # A JSON string is a YAML string, whatever is in it.
-            for index, name in enumerate(class_names):
-                file.write(f"  {index}: {json.dumps(name, ensure_ascii=False)}\n")
+    def label_file(self, file):
+        return super().label_file(_image_file(file))
 
 
 def line(class_id: int, values: Iterable[float]) -> str:
     """Return one object's line; readers refuse values outside 0 to 1."""
     return f"{class_id} " + " ".join(f"{min(max(value, 0), 1):.6f}" for value in values) + "\n"
+
+
+def _divided(results):
+    """Yield ("train" or "val", file, prediction): every fifth image of a class is for validation.
+
+    What an image is for stays as it is when others are added behind it.
+    """
+    seen = collections.Counter()
+    for file, prediction in results:
+        seen[prediction.class_id] += 1
+        is_val = seen[prediction.class_id] % _VALIDATION_EVERY == 0
+        yield "val" if is_val else "train", file, prediction
+
+
+def _image_file(file):
+    # Ultralytics looks for the labels where the last folder called "images" is "labels" instead.
+    *folders, name = file.split("/")
+    return "/".join([*("images_" if part == "images" else part for part in folders), name])
+
+
+def _write_text(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as output:
+        output.write(text)
+
+
+def _place(original, path):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if not _would_be_rewritten(original):
+        try:
+            os.symlink(original, path)
+            return
+        except OSError:
+            pass  # a file system without links, or Windows without the right to make them
+    shutil.copyfile(original, path)
+
+
+def _would_be_rewritten(original):
+    """Whether Ultralytics would save the image anew, and through a link the user's own file.
+
+    It does so with a JPEG that has something after its end.
+    """
+    with open(original, "rb") as file:
+        if file.read(2) != _JPEG_START:
+            return False
+        file.seek(-2, os.SEEK_END)
+        return file.read() != _JPEG_END
+
+
+def _data_yaml(path, class_names, val):
+    # A JSON string is a YAML string, whatever is in it.
+    path, *names = (
+        json.dumps(text, ensure_ascii=False) for text in (os.path.abspath(path), *class_names)
+    )
+    lines = [
+        "# To train with Ultralytics. `path` is this folder: change it where you move the folder.",
+        f"path: {path}",
+        "train: images/train",
+        f"val: images/{val}",
+        "names:",
+        *(f"  {index}: {name}" for index, name in enumerate(names)),
+    ]
+    return "\n".join(lines) + "\n"

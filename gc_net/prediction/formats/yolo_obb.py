@@ -1,13 +1,15 @@
-"""YOLO-OBB: one text file an image, `class x1 y1 x2 y2 x3 y3 x4 y4`, relative to the image."""
+"""YOLO-OBB: as YOLO, with lines of `class x1 y1 x2 y2 x3 y3 x4 y4`, relative to the image."""
 
 from gc_net.prediction.formats.yolo import Yolo, line
 
 
 class YoloObb(Yolo):
-    """Writes `labels/NAME.txt` with the corners of the smallest rotated rectangle, clockwise.
+    """Writes `yolo_obb/` with the corners of the smallest rotated rectangle, clockwise.
 
     Corners outside the image are moved to its border: Ultralytics passes over images with others.
     """
+
+    folder_name = "yolo_obb"
 
     def text(self, file, prediction):
         height, width = prediction.size
