@@ -82,7 +82,7 @@ class Folder(Dataset):
             name, self.class_names, self._labels[chosen], self._files[chosen], self.data_dir
         )
 
-    def unread_pictures(self):
+    def unread_pictures(self) -> list[str]:
         """Return the names of pictures of kinds that are not read, such as raw ones."""
         return unread_pictures(self.data_dir, IMAGE_EXTENSIONS)
 

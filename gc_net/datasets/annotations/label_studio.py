@@ -6,6 +6,7 @@ cancelled, and `predictions`, which nobody has looked at, are left out.
 
 import json
 import math
+import os
 import re
 import urllib.parse
 
@@ -17,7 +18,7 @@ _SHAPES = ("rectanglelabels", "ellipselabels")
 _UPLOADED = re.compile(r"(.*/)?[0-9a-f]{8}-([^/]+)")
 
 
-def read(path):
+def read(path: str | os.PathLike) -> list[Record]:
     """Return the `Record`s of an export."""
     records = []
     for number, task in enumerate(_load(path)):
