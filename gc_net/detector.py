@@ -1,5 +1,6 @@
 """The detector: the one network that is trained to localize."""
 
+import functools
 from typing import Any, NamedTuple
 
 import keras
@@ -85,27 +86,31 @@ class Detector(Network):
         """Return the coefficients [B, n] for what `features` gives of images."""
         return self.parametrization.decode(self.head(features, training=training), self.shape)
 
-    def place(self, images: Any, judged: bool = False) -> Placement:
+    def place(self, images: Any, judged: bool = False, mirror: bool = False) -> Placement:
         """Place shapes in squashed images, whose central windows the network sees.
 
         Args:
             images: [B, R, R, 3], RGB in 0–255, with R at least the detector's image size.
             judged: Whether to look at the mirrored windows too, for a confidence:
                 area of the intersection of both shapes / (area of their union + `SHARED_ERROR`).
+            mirror: Whether to look at the mirrored windows too, for the mean of both shapes.
         """
         resize_size = images.shape[1]
         windows = ops.cast(transforms.central(images, self.image_size), "float32")
         confidence = None
-        if judged:
+        if judged or mirror:
             # One pass over both: fewer, larger operations.
             both = ops.concatenate([windows, ops.flip(windows, axis=2)], axis=0)
-            in_windows, mirrored = ops.split(self(both, training=False), 2, axis=0)
-            inside_both, inside_either = self.shape.overlap(
-                in_windows, self.shape.mirrored(mirrored)
-            )
-            confidence = inside_both / (inside_either + SHARED_ERROR)
+            raw, mirrored = ops.split(self.raw(both, training=False), 2, axis=0)
+            mirrored = self.parametrization.mirrored(mirrored)
+            # Of raw outputs: the mean of two angles is none, see `gc_net.parametrizations`.
+            decode = functools.partial(self.parametrization.decode, shape=self.shape)
+            in_windows = decode((raw + mirrored) / 2 if mirror else raw)
         else:
             in_windows = self(windows, training=False)
+        if judged:
+            inside_both, inside_either = self.shape.overlap(decode(raw), decode(mirrored))
+            confidence = inside_both / (inside_either + SHARED_ERROR)
         window = transforms.center_window(resize_size, self.image_size)
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
         boxes = self.shape.boxes(coefficients)

@@ -64,6 +64,8 @@ class Localizer:
             sees all of them.
         second_look: Side of the region of the second look, as a multiple of the longer side of the
             shape's box; 0 for none.
+        mirror: Whether each shape is the mean of those in an image and in its mirror image, for one
+            more pass of the detector, which the confidence needs in any case.
         second_classifier: A `Classifier` for the second look, of an image size of its own; if None,
             the classifier looks twice.
         record: A `Record` of the training.
@@ -83,6 +85,7 @@ class Localizer:
         *,
         resize_size: int | None = None,
         second_look: float = 0.0,
+        mirror: bool = False,
         second_classifier: Classifier | None = None,
         record: Record | None = None,
     ):
@@ -108,6 +111,9 @@ class Localizer:
                 f"resize_size={resize_size}"
             )
         self.second_look = check_second_look(second_look)
+        if not isinstance(mirror, bool):
+            raise ValueError(f"`mirror` must be true or false. Received: mirror={mirror!r:.100}")
+        self.mirror = mirror
         # What is never asked need not be exported.
         self.second_classifier = second_classifier if self.second_look else None
         self.record = record or Record()
@@ -149,6 +155,7 @@ class Localizer:
             "class_names": self.class_names,
             "resize_size": self.resize_size,
             "second_look": self.second_look,
+            "mirror": self.mirror,
             "record": self.record,
         }
         return Localizer(**{**arguments, **changes})
@@ -190,7 +197,7 @@ class Localizer:
 
     def place(self, images: Any, judged: bool = False) -> Placement:
         """Place shapes in squashed images [B, R, R, 3], see `Detector.place`."""
-        return self.detector.place(images, judged)
+        return self.detector.place(images, judged, self.mirror)
 
     def mask(self, normalized: Any, coefficients: Any) -> tuple[Any, Any, Any]:
         """Return masks [B, S, S, 1], and what they show and hide of normalized windows."""
@@ -203,7 +210,7 @@ class Localizer:
         Args:
             resize_size: Side R; the localizer's own if None.
         """
-        return placer(self.detector, resize_size or self.resize_size)
+        return _placer(self.place, resize_size or self.resize_size)
 
     # On images.
 
@@ -393,7 +400,9 @@ def placer(detector: Detector, resize_size: int | None = None) -> Callable:
     Args:
         resize_size: Side R; the detector's image size if None.
     """
-    size = resize_size or detector.image_size
-    return tf.function(
-        detector.place, input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)]
-    )
+    return _placer(detector.place, resize_size or detector.image_size)
+
+
+def _placer(place, size):
+    images = tf.TensorSpec([None, size, size, 3], tf.uint8)
+    return tf.function(lambda images: place(images), input_signature=[images])

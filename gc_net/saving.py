@@ -121,6 +121,7 @@ def save_localizer(
             **{name: _serialized(part) for name, part in localizer.parts.items()},
             "resize_size": localizer.resize_size,
             "second_look": localizer.second_look,
+            "mirror": localizer.mirror,
         }
     }
     weights = {

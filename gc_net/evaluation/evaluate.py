@@ -371,5 +371,6 @@ def _settings(localizer):
         "image_size": localizer.image_size,
         "resize_size": localizer.resize_size,
         "second_look": localizer.second_look,
+        "mirror": localizer.mirror,
         "second_classifier_size": second_classifier_size(localizer),
     }

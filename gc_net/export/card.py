@@ -37,6 +37,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         f"| detector | {detector.backbone.name}, {detector.head_name} head |",
         f"| classifier | {classifier.backbone.name}, {len(localizer.class_names)} classes |",
         f"| generator | {localizer.generator.kind} |",
+        f"| looks at the mirror image for a mean shape | {'yes' if localizer.mirror else 'no'} |",
         f"| second look | {_look(localizer.second_look)} |",
         f"| second classifier | {_second_classifier(localizer)} |",
         f"| parameters | {parameters:,} |",

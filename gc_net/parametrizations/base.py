@@ -3,6 +3,7 @@
 import abc
 from typing import Any
 
+import numpy as np
 from keras import ops
 
 from gc_net.shapes.base import Shape
@@ -26,6 +27,12 @@ class Parametrization(abc.ABC):
     @abc.abstractmethod
     def decode(self, raw: Any, shape: Shape) -> Any:
         """Map raw outputs [..., n] to coefficients [..., n], float32."""
+
+    def mirrored(self, raw: Any) -> Any:
+        """Return the raw outputs [..., n] of the mirrored shapes, left to right."""
+        # Of the centre's x and of the turn, where there is one, the mirror image has the negative.
+        sign = np.float32([-1, 1, 1, 1, -1][: raw.shape[-1]])
+        return ops.cast(raw, "float32") * sign
 
     @abc.abstractmethod
     def encode(self, coefficients: Any, shape: Shape, margin: float = 1e-4) -> Any:

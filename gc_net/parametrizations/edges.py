@@ -46,6 +46,11 @@ class Edges(Parametrization):
         factor = _fitting_factor(shape, shape.frame(turned), half)
         return ops.concatenate([center, 2 * factor * longer, 2 * factor * shorter, angle], axis=-1)
 
+    def mirrored(self, raw):
+        raw = ops.cast(raw, "float32")
+        left, top, right, bottom = (raw[..., place : place + 1] for place in range(4))
+        return ops.concatenate([1 - right, top, 1 - left, bottom, -raw[..., 4:]], axis=-1)
+
     def encode(self, coefficients, shape, margin=1e-4):
         coefficients = ops.convert_to_tensor(coefficients, "float32")
         center, extents = coefficients[..., :2], coefficients[..., 2:4]

@@ -74,12 +74,15 @@ class CommonConfig(Settings):
         second_look: Side of the region of the second look, as a multiple of the longer side of the
             shape's box; 0 for none. It changes the classes that the model names, not its training,
             and can be chosen afterwards.
+        mirror: Take the mean of the shapes in an image and in its mirror image. It changes where
+            the model places them, not its training, and can be chosen afterwards.
     """
 
     seed: int = setting(0, low=0)
     mixed_precision: bool = False
     deterministic: bool = False
     second_look: float = setting(0.0, low=0.0)
+    mirror: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

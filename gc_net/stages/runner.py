@@ -430,6 +430,7 @@ class Runner:
             class_names=class_names,
             resize_size=self.data.resize_size,
             second_look=self.config.second_look,
+            mirror=self.config.mirror,
             record=self.record(weights, [unit.name for unit in units]),
         )
 

@@ -111,6 +111,7 @@ def find_boxes(run: "StageRun") -> "np.ndarray":
     import numpy as np
 
     from gc_net.data.pipeline import evaluation_batches, num_steps
+    from gc_net.localizer import placer
     from gc_net.progress import track
     from gc_net.stages.run_folder import read_array, write_array
 
@@ -118,7 +119,8 @@ def find_boxes(run: "StageRun") -> "np.ndarray":
     found = read_array(path, "boxes_rel_xyxy")
     if found is not None:
         return found
-    place = run.localizer().placer(data.resize_size)
+    # By one view: training need not pay for the mirror image.
+    place = placer(run.localizer().detector, data.resize_size)
     boxes_rel_xyxy = np.full((len(data.split), 4), np.nan, np.float32)
     batches = evaluation_batches(
         data.split,
