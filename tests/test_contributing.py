@@ -1,16 +1,18 @@
 """What CONTRIBUTING.md shows works as it is printed, and is found without another edit."""
 
 import contextlib
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import cv2
 import numpy as np
 import pytest
 
-from gc_net import Classifier, teachers
+from gc_net import Classifier, Detector, teachers
 from gc_net.backbones import BACKBONES
 from gc_net.data.pipeline import training_batches
 from gc_net.datasets import DATASETS
@@ -56,6 +58,7 @@ TOOLS = {
     "A shape": ("train", "detector_shape"),
     "A parametrization": ("train", "detector_parametrization"),
     "A backbone": ("train", "backbone"),
+    "A head": ("train", "detector_head"),
     "A generator": ("train", "detector_generator"),
     "A loss term": ("train", None),
     "A teacher": ("train", None),
@@ -109,6 +112,13 @@ def test_the_parametrization_is_undone_by_its_own_inverse(example):
     coefficients = np.array([[0.3, 0.6, 0.2, 0.7, -1.1], [0.5, 0.5, 0.9, 0.1, 0.4]], "float32")
     raw = parametrization.encode(coefficients, shape)
     np.testing.assert_allclose(parametrization.decode(raw, shape), coefficients, atol=1e-5)
+
+
+def test_the_head_carries_a_detector(example):
+    example("A head")
+    detector = Detector("tiny", "rectangle", 32, head="two_pools", weights=None)
+    assert detector(np.zeros([2, 32, 32, 3], "float32")).shape == (2, 4)
+    assert detector.head.get_layer("both").output.shape == (None, 2 * 32)
 
 
 def test_the_generator_draws_the_shape(example):
@@ -182,3 +192,55 @@ def test_the_stage_is_trained_recorded_and_shared(example, tmp_path, capsys):
     varied = sweep.changed(config, {"polish_epochs": "0"})
     with pytest.raises(runner.RunError, match="Give --polish_epochs"):
         runner.train(varied, small_options(tmp_path / "none"), ["polish"])
+
+
+# What takes part in one training, and the flags that ask for it.
+TOGETHER = {
+    "A shape": ["--detector_shape=diamond"],
+    "A parametrization": ["--detector_parametrization=straight"],
+    "A backbone": ["--backbone=wide", "--weights=none"],
+    "A head": ["--detector_head=two_pools"],
+    "A loss term": ["--loss_weights=area=1,object=1,background=1,elongation=0.1"],
+    "A teacher": ["--warmup_teacher=middle:extent=0.7", "--warmup_epochs=1"],
+    "A dataset": ["--dataset=greys"],
+}
+
+
+@pytest.mark.slow
+def test_what_is_registered_is_trained_recorded_reported_and_used(tmp_path):
+    work_dir, photos = tmp_path / "run", tmp_path / "photos"
+    code = "\n".join(EXAMPLES[title] for title in [*TOGETHER, "A label format"])
+    # Before the tools are imported, as another package does.
+    code += "\nfrom tools.__main__ import main\nmain()"
+
+    def gc_net(*arguments):
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    flags = [flag for asked in TOGETHER.values() for flag in asked]
+    sizes = [f"--{stage}_batch_size=8" for stage in ("classifier", "warmup", "detector")]
+    epochs = ["--classifier_epochs=1", "--detector_epochs=1", "--image_size=32", "--notensorboard"]
+    gc_net("train", *flags, *sizes, *epochs, f"--work_dir={work_dir}")
+    recorded = json.loads((work_dir / "config.json").read_text())["config"]
+    assert recorded["detector"]["shape"] == "diamond"
+    assert recorded["detector"]["head"] == "two_pools"
+    assert recorded["detector"]["parametrization"] == "straight"
+    assert recorded["network"]["backbone"] == "wide"
+    assert recorded["warmup"]["teacher"] == "middle:extent=0.7"
+    assert "elongation_loss" in (work_dir / "detector" / "log.csv").read_text()
+    report = (work_dir / "evaluation" / "report.html").read_text()
+    assert all(name in report for name in ("greys", "diamond", "elongation"))
+
+    photos.mkdir()
+    cv2.imwrite(str(photos / "a.png"), np.full([50, 60, 3], 90, "uint8"))
+    gc_net(
+        "predict",
+        f"--model={work_dir / 'model'}",
+        f"--images={photos}",
+        f"--output={tmp_path / 'labels'}",
+        "--format=words",
+    )
+    (label,) = (tmp_path / "labels").rglob("a.txt")
+    assert label.read_text().split()[0] in ("dark", "bright")

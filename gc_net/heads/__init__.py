@@ -30,8 +30,15 @@ HEADS = Registry(
         "danet": "gc_net.methods.danet:DivergentMaps",
     },
 )
-# Those that a detector can have: the heads of methods are for classifiers.
-DETECTOR_HEADS = ("native", "position", "edges")
+# Those of methods, which a detector cannot have.
+CLASSIFIER_HEADS = ("max", "acol", "danet")
+
+
+def __getattr__(name: str) -> tuple[str, ...]:
+    # When it is asked for, so that heads which were registered meanwhile are among them.
+    if name == "DETECTOR_HEADS":
+        return tuple(head for head in HEADS if head not in CLASSIFIER_HEADS)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def get(name: "str | Head") -> "Head":
