@@ -3,6 +3,7 @@
 import abc
 import base64
 import json
+import math
 import random
 import threading
 import time
@@ -17,6 +18,7 @@ INPUT = "image_bytes"
 # Bad, and too large, as proxies and the demo's server answer: smaller requests may be answered.
 _REFUSED = (400, 413)
 _BUSY = (429, 502, 503, 504)
+_MOST_VALUES = 10_000_000  # of one output; a thousand an image are usual
 _FIRST_PAUSE = 0.25  # seconds before the second attempt; doubled before each further one
 
 
@@ -220,6 +222,8 @@ class Grpc(Transport):
                 raise Unavailable(message) from error
             raise ServerError(message) from error
         try:
+            for name, value in answer.outputs.items():
+                _check_count(name, value)
             return {name: _array(tf.make_ndarray(value)) for name, value in answer.outputs.items()}
         except (ValueError, TypeError) as error:
             raise ServerError(f"{self.address} answered with a damaged tensor: {error}") from error
@@ -234,6 +238,13 @@ TRANSPORTS = Registry("transport", {"rest": Rest, "grpc": Grpc})
 def transport_of(address):
     """Return the name of the transport that an address is for."""
     return "rest" if address.startswith(("http://", "https://")) else "grpc"
+
+
+def _check_count(name, tensor):
+    # One value may stand for all of a tensor, however large its shape says that it is.
+    count = math.prod(side.size for side in tensor.tensor_shape.dim)
+    if not 0 <= count <= _MOST_VALUES:
+        raise ValueError(f"{name} has {count:,} values by its shape")
 
 
 def _array(value):

@@ -194,6 +194,11 @@ def test_the_bomb_is_refused_from_a_few_kilobytes_in_no_time_and_memory():
     assert int(done.stdout) < 20_000  # kilobytes; the pixels would be 1.2 GB
 
 
+def test_frames_larger_than_a_gifs_header_says_are_refused():
+    with pytest.raises(ImageError, match="truncated or damaged"):
+        decode.decode_image(encoded.LYING_GIF)
+
+
 def test_a_png_chunk_longer_than_the_file_takes_no_memory(monkeypatch):
     data = bytearray(encoded.encode(".png", PICTURE))
     decode.decode_image(bytes(data) + b"trailer" * 9)

@@ -225,5 +225,25 @@ def test_grpc_is_asked_again_where_that_may_help(code, attempts, monkeypatch):
     assert calls == [7] * attempts
 
 
+@pytest.mark.parametrize("sides", [[10**6, 10**6], [-5], [2**62, 2**62]])
+def test_a_tensor_of_grpc_that_claims_to_be_huge_takes_no_memory(sides, monkeypatch):
+    pytest.importorskip("grpc")
+    from tensorflow_serving.apis import predict_pb2
+
+    def answer(request, timeout):
+        found = predict_pb2.PredictResponse()
+        tensor = found.outputs["boxes"]
+        tensor.dtype = 1  # float32
+        tensor.float_val.append(0.5)
+        for side in sides:
+            tensor.tensor_shape.dim.add().size = side
+        return found
+
+    client = Client("127.0.0.1:9", "m", retries=0)
+    monkeypatch.setattr(client.transport._stub, "Predict", answer)
+    with pytest.raises(ServerError, match=r"a damaged tensor: boxes has .* values by its shape"):
+        client.predict([IMAGE])
+
+
 def test_sound_outputs_pass():
     assert set(checked_outputs(sound(2), 2)) == set(sound(2))
