@@ -46,6 +46,8 @@ def test_four_ways_lead_to_the_same_box_and_class(shape, second_look, tmp_path):
         evaluated.boxes_in_images(evaluated.boxes_rel_xyxy), boxes, atol=1e-3
     )
     assert evaluated.top_classes[:, 0].tolist() == [each.class_id for each in predicted]
+    confidences = [each.confidence for each in predicted]
+    np.testing.assert_allclose(evaluated.confidence, confidences, atol=1e-4)
 
     # A close-up is resized in the graph by other code, within a grey level or two.
     tolerance = 0.03 if second_look else 1e-4

@@ -161,11 +161,13 @@ class Prediction:
     def no_object(self) -> bool | None:
         """Whether the evidence is for no object at all; None where none was asked for.
 
-        It is where the inside of the shape shows no more of the class than the outside does.
+        It is where the inside of the shape shows no more of the class than the outside does, and
+        where the classifier, when it sees the inside alone, takes something else for likelier.
         """
         if self.object_probability is None or self.background_probability is None:
             return None
-        return self.object_probability <= self.background_probability
+        unsure = self.object_probability < 0.5
+        return unsure and self.object_probability <= self.background_probability
 
     @property
     def objects(self) -> tuple["Prediction", ...]:

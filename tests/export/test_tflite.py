@@ -70,7 +70,8 @@ def test_a_tflite_file_agrees_with_the_keras_model(exported, localizer, photos, 
 def test_the_int8_file_computes_with_integers_and_is_smaller(exported):
     folder, differences = exported
     assert differences["int8, boxes"] > differences["float32, boxes"]
-    assert len(content(folder, "int8")) < 0.6 * len(content(folder, "float32"))
+    # Not a quarter: of so small a network, the operations take as much as the weights.
+    assert len(content(folder, "int8")) < 0.8 * len(content(folder, "float32"))
     interpreter = tf.lite.Interpreter(model_content=content(folder, "int8"))
     kernels = [
         detail["dtype"] for detail in interpreter.get_tensor_details() if len(detail["shape"]) == 4
