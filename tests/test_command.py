@@ -126,6 +126,33 @@ def test_an_output_that_cannot_be_written_is_told_in_words(error, message, capsy
     assert told.startswith(f"Error: out/labels: {error.strerror}.") and message in told
 
 
+TALKING = """
+import logging
+from absl import logging as absl_logging
+from tools import program
+
+@program.tool()
+def main(_):
+    absl_logging.info("of a library")
+    logging.info("of a library")
+    logging.getLogger("gc_net").info("of this package")
+    absl_logging.warning("a warning")
+
+program.run(main)
+"""
+
+
+def test_libraries_say_nothing_but_warnings_unless_asked_to():
+    def written(*arguments):
+        variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [sys.executable, "-c", TALKING, *arguments]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+        return [line.partition("] ")[2] for line in done.stderr.splitlines()]
+
+    assert written() == ["of this package", "a warning"]
+    assert written("--verbosity=0").count("of a library") == 2
+
+
 QUIET = """
 import os, tools
 import tensorflow as tf

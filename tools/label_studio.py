@@ -1,4 +1,4 @@
-r"""Serve pre-annotations to Label Studio, as its machine-learning backend: http://127.0.0.1:9090
+r"""Serve pre-annotations to Label Studio, as its backend: http://127.0.0.1:9090
 
 gc-net label_studio --model=runs/birds --images=photos
 

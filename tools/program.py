@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import functools
+import logging
 import os
 import re
 import signal
@@ -87,6 +88,16 @@ def run(main: Callable) -> None:
     app.run(main, flags_parser=functools.partial(_parse, main))
 
 
+def _quieten_libraries():
+    """Keep what TensorFlow says of its work off the terminal, unless `--verbosity` is given.
+
+    absl would show it: for an export that is the name of every variable, four times.
+    """
+    if not flags.FLAGS["verbosity"].present:
+        flags.FLAGS.verbosity = -1  # warnings; absl leaves what is set as it is
+        logging.getLogger("gc_net").setLevel(logging.INFO)
+
+
 def _command(main):
     """Return what was typed to start the tool."""
     spec = sys.modules[main.__module__].__spec__
@@ -100,10 +111,12 @@ def _parse(main, argv):
         print(help_text(main))
         sys.exit(0)
     try:
-        return flags.FLAGS(argv)
+        arguments = flags.FLAGS(argv)
     except flags.Error as error:
         message = " ".join(map(_complaint, str(error).splitlines()))
         _end(f"{message} See {_command(main)} --help.", 1)
+    _quieten_libraries()
+    return arguments
 
 
 def _complaint(line):

@@ -117,7 +117,8 @@ def test_the_tool_exports_a_version(model_dir, tmp_path):
     command = ["export", f"--model={model_dir}", f"--output={tmp_path}/m", "--export_version=7"]
     ended = run_tool(*command)
     assert ended.returncode == 0, ended.stderr
-    assert "boxes" in ended.stdout
+    assert "boxes" in ended.stdout and "boxes of photos, in their pixels" in ended.stdout
+    assert ended.stderr == ""
     assert os.listdir(tmp_path / "m") == ["7"]
     assert os.path.exists(tmp_path / "m" / "7" / "saved_model.pb")
     ended = run_tool(*command, "--num_calibration=3")
