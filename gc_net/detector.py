@@ -1,6 +1,5 @@
 """The detector: the one network that is trained to localize."""
 
-import functools
 from typing import Any, NamedTuple
 
 import keras
@@ -12,11 +11,6 @@ from gc_net.backbones.network import Network
 from gc_net.data import transforms
 from gc_net.parametrizations.base import Parametrization
 from gc_net.shapes.base import Shape
-
-# What a shape and that of the mirror image get wrong alike does not show in their overlap. It is
-# taken to be as large, on average, as what does show: the area by which the two differ on CUB's
-# images, 0.045 of a window, measured without boxes. It weighs more in small shapes.
-SHARED_ERROR = 0.045
 
 
 class Placement(NamedTuple):
@@ -91,8 +85,8 @@ class Detector(Network):
 
         Args:
             images: [B, R, R, 3], RGB in 0–255, with R at least the detector's image size.
-            judged: Whether to look at the mirrored windows too, for a confidence:
-                area of the intersection of both shapes / (area of their union + `SHARED_ERROR`).
+            judged: Whether to look at the mirrored windows too, for a confidence: the IoU of both
+                shapes.
             mirror: Whether to look at the mirrored windows too, for the mean of both shapes.
         """
         resize_size = images.shape[1]
@@ -100,17 +94,21 @@ class Detector(Network):
         confidence = None
         if judged or mirror:
             # One pass over both: fewer, larger operations.
-            both = ops.concatenate([windows, ops.flip(windows, axis=2)], axis=0)
-            raw, mirrored = ops.split(self.raw(both, training=False), 2, axis=0)
-            mirrored = self.parametrization.mirrored(mirrored)
-            # Of raw outputs: the mean of two angles is none, see `gc_net.parametrizations`.
-            decode = functools.partial(self.parametrization.decode, shape=self.shape)
-            in_windows = decode((raw + mirrored) / 2 if mirror else raw)
+            windows_of_both = ops.concatenate([windows, ops.flip(windows, axis=2)], axis=0)
+            if mirror:
+                # Of raw outputs: two angles have no mean, see `gc_net.parametrizations`.
+                raw, mirrored = ops.split(self.raw(windows_of_both), 2, axis=0)
+                both = raw, self.parametrization.mirrored(mirrored)
+                one, other, in_windows = (
+                    self.parametrization.decode(each, self.shape) for each in (*both, sum(both) / 2)
+                )
+            else:
+                one, other = ops.split(self(windows_of_both), 2, axis=0)
+                other, in_windows = self.shape.mirrored(other), one
         else:
-            in_windows = self(windows, training=False)
+            in_windows = self(windows)
         if judged:
-            inside_both, inside_either = self.shape.overlap(decode(raw), decode(mirrored))
-            confidence = inside_both / (inside_either + SHARED_ERROR)
+            confidence = self.shape.iou(one, other)
         window = transforms.center_window(resize_size, self.image_size)
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
         boxes = self.shape.boxes(coefficients)

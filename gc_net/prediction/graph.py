@@ -36,12 +36,10 @@ def localize(
     An object does not move when its image is mirrored. A detector that has found it places the same
     shape in the mirror image; one that guesses rarely guesses the same twice:
 
-        confidence = |A ∩ B| / (|A ∪ B| + 0.045)
+        confidence = |A ∩ B| / |A ∪ B|
 
-    for the shape A, the shape B of the mirror image, mirrored back, and areas relative to what the
-    networks see. Without the constant it would be their IoU; `gc_net.detector.SHARED_ERROR` says
-    what it stands for. It lies in [0, 1) and takes one more pass of the detector. It ranks
-    localizations and is no calibrated probability.
+    for the shape A and the shape B of the mirror image, mirrored back. It lies in [0, 1] and takes
+    one more pass of the detector. It ranks localizations and is no calibrated probability.
 
     With `evidence`, the classifier is asked again what it was asked in training, with its own
     answer in place of the label: `object_probability` is p(class | inside of the shape), which

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MIN_EXTENT = 2e-4
 # Points along each side of the grid that two shapes are compared on.
 _OVERLAP_GRID = 48
+# Of the box around two shapes, their union takes more, unless both are as thin as needles. It is
+# also what 8 bits can tell from nothing.
+SMALLEST_SHARE = 0.02
 
 
 class Shape(abc.ABC):
@@ -237,8 +240,8 @@ class Shape(abc.ABC):
         sign = np.float32([-1, 1, 1, 1, -1][:num_coefficients])
         return coefficients * sign + np.float32([1, 0, 0, 0, 0][:num_coefficients])
 
-    def overlap(self, coefficients_a: Any, coefficients_b: Any) -> tuple[Any, Any]:
-        """Return the areas of intersection and union of shapes, pair by pair: [B, n] twice to [B].
+    def iou(self, coefficients_a: Any, coefficients_b: Any) -> Any:
+        """Return the IoU [B] of shapes [B, n], pair by pair; may run inside a graph.
 
         Both are looked at on a grid over the box around the two, so that small shapes are compared
         as finely as large ones.
@@ -253,9 +256,11 @@ class Shape(abc.ABC):
             ops.cast(self.level_set(coefficients, x, y) <= 0, "float32")
             for coefficients in (coefficients_a, coefficients_b)
         )
-        area = ops.prod((high - low)[:, 0, 0], axis=-1)  # [B]
-        both = area * ops.mean(in_a * in_b, axis=(-2, -1))
-        return both, area * ops.mean(ops.maximum(in_a, in_b), axis=(-2, -1))
+        both, either = (
+            ops.mean(in_a * in_b, axis=(-2, -1)),
+            ops.mean(ops.maximum(in_a, in_b), (-2, -1)),
+        )
+        return both / ops.maximum(either, SMALLEST_SHARE)
 
     def mean(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the mean [..., n] over the first axis of shapes [W, ..., n].

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from gc_net.shapes.base import Shape
+from gc_net.shapes.base import SMALLEST_SHARE, Shape
 
 
 class Rectangle(Shape):
@@ -26,11 +26,16 @@ class Rectangle(Shape):
         del num_points  # four corners say all
         return np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], "float32")
 
-    def overlap(self, coefficients_a, coefficients_b):
+    def iou(self, coefficients_a, coefficients_b):
         if self.rotates:
-            return super().overlap(coefficients_a, coefficients_b)
+            return super().iou(coefficients_a, coefficients_b)
         boxes_a, boxes_b = self.boxes(coefficients_a), self.boxes(coefficients_b)
-        low = ops.maximum(boxes_a[..., :2], boxes_b[..., :2])
-        high = ops.minimum(boxes_a[..., 2:], boxes_b[..., 2:])
-        both = ops.prod(ops.maximum(high - low, 0.0), axis=-1)
-        return both, self.area(coefficients_a) + self.area(coefficients_b) - both
+        low = [ops.maximum(boxes_a[..., :2], boxes_b[..., :2]), boxes_a[..., :2], boxes_b[..., :2]]
+        high = [ops.minimum(boxes_a[..., 2:], boxes_b[..., 2:]), boxes_a[..., 2:], boxes_b[..., 2:]]
+        around = ops.maximum(high[1], high[2]) - ops.minimum(low[1], low[2])
+        # As parts of the box around both, which are never tiny.
+        both, area_a, area_b = (
+            ops.prod(ops.maximum(ends - starts, 0.0) / ops.maximum(around, 1e-6), axis=-1)
+            for starts, ends in zip(low, high, strict=True)
+        )
+        return both / ops.maximum(area_a + area_b - both, SMALLEST_SHARE)
