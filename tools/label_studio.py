@@ -15,8 +15,8 @@ from . import path_flags, program
 
 FLAGS = flags.FLAGS
 path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
-flags.DEFINE_list(
-    "images", [], "Folders of images, joined by commas; without any, only images in requests."
+path_flags.define(
+    "images", "", "Folders of images, joined by commas; without any, only images in requests."
 )
 flags.DEFINE_string("host", "127.0.0.1", "Address to listen on; by default this machine only.")
 flags.DEFINE_integer("port", 9090, "Port to listen on.", lower_bound=0, upper_bound=65535)
@@ -29,7 +29,7 @@ flags.DEFINE_list(
 
 @program.tool(argument="model", failed=2)
 def main(_):
-    folders = [os.path.expanduser(folder) for folder in FLAGS.images]
+    folders = [os.path.expanduser(folder) for folder in FLAGS.images.split(",") if folder]
     for folder in folders:
         if not os.path.isdir(folder):
             raise app.UsageError(f"--images must name folders; {folder} is none.")

@@ -54,7 +54,7 @@ class ModelGenerator(keras.layers.Layer):
         if not epsilon > 0:
             raise ValueError(f"`epsilon` must be positive. Received: epsilon={epsilon}")
         if grid not in GRIDS:
-            raise ValueError(f"`grid` must be one of {GRIDS}. Received: grid={grid!r}")
+            raise ValueError(f'`grid` must be "centers" or "corners". Received: grid={grid!r}')
         self.shape = shapes.get(shape)
         self.image_size = tuple(image_size) if hasattr(image_size, "__len__") else (image_size,) * 2
         self.initial_epsilon = float(epsilon)

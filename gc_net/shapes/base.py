@@ -316,5 +316,5 @@ def pixel_grid(height: int, width: int, grid: str = "centers") -> tuple[Any, Any
         x = ops.arange(width, dtype="float32") / (width - 1)
         y = ops.arange(height, dtype="float32") / (height - 1)
     else:
-        raise ValueError(f"`grid` must be one of {GRIDS}. Received: grid={grid!r}")
+        raise ValueError(f'`grid` must be "centers" or "corners". Received: grid={grid!r}')
     return x[None, None, :], y[None, :, None]

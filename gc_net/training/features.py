@@ -58,7 +58,7 @@ class Features:
                 os.makedirs(folder)
                 self._compute(network, data)
             write_json(os.path.join(folder, _RECORD), record)
-        self._maps = [np.load(path, mmap_mode="r") for path in self._paths()]
+        self._maps = [np.load(path, mmap_mode="r", allow_pickle=False) for path in self._paths()]
 
     @property
     def num_views(self) -> int:
