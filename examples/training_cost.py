@@ -29,7 +29,7 @@ class Recipe:
 
 
 RECIPES = (
-    Recipe("cub_lite", "efficientnet_lite0", 160, CUB, 10, 2, 1, warmup_epochs=6),
+    Recipe("cub_lite", "efficientnet_lite0", 224, CUB, 8, 0, 0, warmup_epochs=3),
     Recipe("cub_vgg16", "vgg16", 224, CUB, 200, 0, 30),
     Recipe("cub_googlenet", "googlenet", 224, CUB, 200, 0, 30),
     Recipe("ilsvrc_inception_v3", "inception_v3", 299, ILSVRC, 0, 0, 30),
