@@ -22,9 +22,9 @@ from gc_net.evaluation.checks import spread
 from gc_net.localizer import Localizer, placer
 from gc_net.metrics import box_iou
 
-# How much of the way from a blind detector to a perfect one is "hardly", and how much "in part". A
-# run whose boxes were no better than a centred rectangle had gone 0.11 of it, `saved_models/
-# cub_lite` with a CorLoc of 90 % has gone 0.62.
+# How much of the way from a detector that does not look to a perfect one is "hardly", and how much
+# "in part". The demonstration, with a CorLoc of 88 %, has gone 0.52 of it; the run of 280 photos,
+# with 94 %, 0.75. A run whose boxes were no better than a centred rectangle had gone about 0.1.
 HARDLY, IN_PART = 0.25, 0.45
 _LIMIT = 128
 
@@ -98,7 +98,9 @@ def believed(localizer: Localizer, split: Split, model_dir: str = "") -> dict[st
 
 def verdict(found: Mapping[str, float]) -> str:
     """Return what the numbers of `believed` mean, and what to do next."""
-    blind = found["constant"]
+    # One that does not look places the same shapes in one image as in others. A constant one would
+    # agree as much with itself; slender shapes that follow their objects may agree little more.
+    blind = found.get("shuffled", found["constant"])
     gone = (found["agreement"] - blind) / max(1 - blind, 1e-6)
     if gone < HARDLY:
         word = "hardly follow the images"
@@ -114,7 +116,7 @@ def verdict(found: Mapping[str, float]) -> str:
         advice = "Look at the doubtful ones in report.html before the labels are used."
     text = (
         f"The shapes {word}: those in shifted and mirrored windows of one image overlap by "
-        f"{found['agreement']:.2f}, and a detector that does not look would have {blind:.2f}."
+        f"{found['agreement']:.2f}, and those of different images by {blind:.2f}."
     )
     if "committee" in found:
         text += f" The members of the teacher's committee agreed to {found['committee']:.2f}."

@@ -201,7 +201,7 @@ class TestWithoutBoxes:
         metrics = {**unboxed.metrics, "agreement": agreement}
         words = " ".join(Page(render(dataclasses.replace(unboxed, metrics=metrics))).text)
         assert "hardly follow the images" in words
-        assert "0.70" in words and "would have 0.66" in words and "Train longer" in words
+        assert "by 0.70" in words and "by 0.66" in words and "Train longer" in words
 
 
 def test_report_of_a_model_holds_what_its_evaluation_found():
