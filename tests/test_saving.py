@@ -173,7 +173,7 @@ def test_a_grid_that_is_unknown_is_refused_when_the_generator_is_built(tmp_path)
     content = json.loads(path.read_text())
     content["localizer"]["generator"]["config"]["grid"] = "hexagons"
     path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"model\.json.*`grid` must be one of"):
+    with pytest.raises(ValueError, match=r"model\.json.*`grid` must be .centers. or"):
         load_localizer(tmp_path)
 
 
