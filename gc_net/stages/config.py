@@ -95,18 +95,6 @@ class CommonConfig(Settings):
             self = STAGES.get(name).resolve(self)
         return self
 
-    def loss_weights(self, generator: str, num_classes: int) -> dict[str, float]:
-        """Return the weights of the detector's loss terms: those given, and else the preset's.
-
-        Args:
-            generator: Kind of the generator.
-        """
-        from gc_net import presets
-
-        preset = presets.get(self.detector.preset)
-        weights = preset.loss_weights(generator, self.detector.shape, num_classes)
-        return {**weights, **self.detector.weights()}
-
 
 @functools.cache
 def _train_config(stages):

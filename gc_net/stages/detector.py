@@ -87,6 +87,17 @@ class DetectorConfig(DetectorStageConfig):
         """Return `loss_weights` as a dict."""
         return read_pairs(self.loss_weights, "loss_weights")
 
+    def term_weights(self, generator: str, num_classes: int) -> dict[str, float]:
+        """Return the weights of all loss terms: those given, and else the preset's.
+
+        Args:
+            generator: Kind of the generator.
+        """
+        from gc_net import presets
+
+        preset = presets.get(self.preset)
+        return {**preset.loss_weights(generator, self.shape, num_classes), **self.weights()}
+
 
 class DetectorStage(Stage):
     """Trains the detector."""
@@ -280,21 +291,9 @@ def compose(settings: DetectorConfig, detector, generator, classifiers):
         detector,
         generator,
         FoldClassifiers(classifiers) if folded else classifiers[0],
-        loss_weights=loss_weights(settings, generator.kind, classifiers[0].num_classes),
+        loss_weights=settings.term_weights(generator.kind, classifiers[0].num_classes),
         frozen_mode=presets.get(settings.preset).frozen_mode,
     )
-
-
-def loss_weights(settings: DetectorConfig, generator: str, num_classes: int) -> dict[str, float]:
-    """Return the weights of the loss terms: those of the settings, and else the preset's.
-
-    Args:
-        generator: Kind of the generator.
-    """
-    from gc_net import presets
-
-    preset = presets.get(settings.preset)
-    return {**preset.loss_weights(generator, settings.shape, num_classes), **settings.weights()}
 
 
 def compile_detector(model, settings: DetectorConfig, num_steps: int) -> None:

@@ -424,7 +424,7 @@ class Runner:
         for unit in units:
             parts |= unit.parts(StageRun(self, unit))
         class_names = self.dataset.class_names
-        weights = self.config.loss_weights(parts["generator"].kind, len(class_names))
+        weights = self.config.detector.term_weights(parts["generator"].kind, len(class_names))
         return Localizer(
             **parts,
             class_names=class_names,

@@ -1,5 +1,7 @@
 """What annotation readers return."""
 
+import json
+import os
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +26,17 @@ class Record(NamedTuple):
     files: tuple[str, ...]
     box_xyxy: tuple[float, float, float, float]
     label: str | None
+
+
+def load_json(path: str | os.PathLike) -> Any:
+    """Return the content of a JSON file; a `DataError` says why it cannot be read."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            return json.load(file)
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not JSON: {error}.") from error
 
 
 def make_corners(

@@ -3,11 +3,10 @@
 Crowd annotations (`iscrowd` = 1) outline many objects at once and are left out.
 """
 
-import json
 import os
 
 from gc_net.data.splits import DataError
-from gc_net.datasets.annotations.annotation import Record, make_box
+from gc_net.datasets.annotations.annotation import Record, load_json, make_box
 
 
 def read(path: str | os.PathLike) -> list[Record]:
@@ -37,13 +36,7 @@ def read(path: str | os.PathLike) -> list[Record]:
 
 
 def _load(path):
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}.") from error
+    content = load_json(path)
     if not isinstance(content, dict):
         raise DataError(f"{path}: expected a COCO object, found a JSON {type(content).__name__}.")
     return content

@@ -4,14 +4,13 @@ Rectangles and ellipses are read, turned ones as the upright box around them. An
 cancelled, and `predictions`, which nobody has looked at, are left out.
 """
 
-import json
 import math
 import os
 import re
 import urllib.parse
 
 from gc_net.data.splits import DataError
-from gc_net.datasets.annotations.annotation import Record, make_box
+from gc_net.datasets.annotations.annotation import Record, load_json, make_box
 
 _SHAPES = ("rectanglelabels", "ellipselabels")
 # Label Studio puts eight hexadecimal digits before the name of a file that was uploaded.
@@ -40,13 +39,7 @@ def read(path: str | os.PathLike) -> list[Record]:
 
 
 def _load(path):
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            content = json.load(file)
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON: {error}.") from error
+    content = load_json(path)
     if not isinstance(content, list):
         found = type(content).__name__
         raise DataError(f"{path}: expected a list of Label Studio's tasks, found a JSON {found}.")
