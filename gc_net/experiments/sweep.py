@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 from gc_net.evaluation.files import write_json, write_text
 from gc_net.experiments import compare
-from gc_net.settings import plain_type
+from gc_net.settings import plain_type, read_pairs
 from gc_net.stages import run_folder
 from gc_net.stages.config import RunOptions, TrainConfig, setting_flags
 
@@ -55,7 +55,8 @@ def changed(config: TrainConfig, changes: Mapping) -> TrainConfig:
 
     Args:
         changes: Mapping of settings, named as the flags of gc-net train, to values; texts are
-            read as the setting's type, and `"none"` as None where a setting may be left open.
+            read as the setting's type, and `"none"` as None where a setting may be left open. Of
+            the weights of loss terms, those that are not named stay as they are.
     """
     places = setting_flags()
     for name, value in changes.items():
@@ -63,6 +64,8 @@ def changed(config: TrainConfig, changes: Mapping) -> TrainConfig:
             raise ValueError(f"There is no setting {name!r}. Known ones: {', '.join(places)}.")
         section, field = places[name]
         value = _typed(name, value, field)
+        if name == "loss_weights":
+            value = _with_weights(config.detector.weights(), value)
         if section is None:
             config = dataclasses.replace(config, **{field.name: value})
         else:
@@ -176,6 +179,12 @@ def _write(work_dir, finished, variants, form):
     write_text(os.path.join(work_dir, "table.md"), texts["markdown"] + "\n")
     write_text(os.path.join(work_dir, "table.tex"), texts["latex"] + "\n")
     return texts["markdown"]
+
+
+def _with_weights(before, text):
+    """Return the weights of loss terms with those of `text` changed, as a setting has them."""
+    weights = {**before, **read_pairs(text, "loss_weights")}
+    return ",".join(f"{term}={weight}" for term, weight in weights.items())
 
 
 def _typed(name, value, field):

@@ -191,6 +191,11 @@ class TestChanges:
         base = sweep.changed(TrainConfig(), {"detector_steps": 7})
         assert found(sweep.changed(base, {name: value}))
 
+    def test_of_loss_weights_leave_those_that_are_not_named(self):
+        base = sweep.changed(TrainConfig(), {"loss_weights": "area=2,object=1,background=3"})
+        weights = sweep.changed(base, sweep.LOSSES["object_area"]).detector.weights()
+        assert weights == {"area": 2, "object": 1, "background": 0}
+
     def test_of_an_unknown_setting_list_the_known_ones(self):
         with pytest.raises(ValueError, match=r"no setting 'alpha'.*loss_weights"):
             sweep.changed(TrainConfig(), {"alpha": 1})
