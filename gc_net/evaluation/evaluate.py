@@ -332,8 +332,9 @@ def _own_metrics(protocol, found):
     if not found["num_truth_boxes"].any():
         return class_errors
     more = {}
-    if "mask_iou" in found:
-        more["mask_iou"] = 100.0 * found["mask_iou"]
+    for name in ("mask_iou", "best_mask_iou"):
+        if name in found:
+            more[name] = 100.0 * found[name]
     if np.isfinite(found.get("angle_error", np.nan)).any():
         more["angle_error"] = found["angle_error"]
     measured = {

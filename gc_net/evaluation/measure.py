@@ -11,6 +11,7 @@ from gc_net import metrics
 from gc_net.data import pipeline, transforms
 from gc_net.data.splits import Split, Truth
 from gc_net.evaluation.batches import readable_batches
+from gc_net.evaluation.best_shapes import best_mask_iou
 from gc_net.evaluation.protocols import Protocol
 from gc_net.localizer import Localizer
 from gc_net.methods.base import Forward, Method
@@ -141,6 +142,7 @@ def _compared(localizer, methods, truth, protocol, batch, outputs):
         drawn = np.asarray(shape.masks(coefficients, image_size, image_size))[..., 0]
         true_masks = _masks_in_windows(truth, batch["index"], localizer)
         kept["mask_iou"] = metrics.mask_iou(drawn, true_masks)
+        kept["best_mask_iou"] = best_mask_iou(shape, true_masks)
     if truth.angles is not None and shape.rotates:
         # Squashing turned the axis: back to the original image's proportions first.
         frame = shape.frame(coefficients).scaled(batch["size"][:, 1], batch["size"][:, 0])

@@ -14,12 +14,14 @@ class Metric(NamedTuple):
         group, heading: Of its column in a table; the group may be empty.
         lower_is_better: Whether it is an error.
         meaning: What it says, in a few words.
+        competes: Whether one of several rows is the best in it.
     """
 
     group: str
     heading: str
     lower_is_better: bool
     meaning: str
+    competes: bool = True
 
     @property
     def title(self) -> str:
@@ -39,7 +41,11 @@ METRICS = {
     "mean_iou": Metric("", "mean IoU", False, "overlap of boxes, on average"),
     "max_box_acc_v2": Metric("", "MaxBoxAccV2", False, "right at IoU 0.3, 0.5 and 0.7, on average"),
     "mask_iou": Metric("", "mask IoU", False, "overlap of the shape with the true mask"),
+    "best_mask_iou": Metric(
+        "", "mask IoU at best", False, "the most that such a shape could have", competes=False
+    ),
     "angle_error": Metric("", "angle error", True, "between the main axes, on average"),
+    "median_angle_error": Metric("", "median angle error", True, "of half of the objects"),
 }
 # What all methods have, and tables of several show.
 COMPARED = tuple(METRICS)[:8]
@@ -67,7 +73,9 @@ def evaluation_table(metrics: Mapping[str, Any]) -> str:
     if "confidence" in metrics:
         lines.append(_ranking(metrics["confidence"]))
     if "mask_iou" in metrics:
-        lines.append(f"Mask IoU: {metrics['mask_iou']:.2f} %.")
+        best = f", of {metrics['best_mask_iou']:.2f} % that such a shape could have"
+        best = best if "best_mask_iou" in metrics else ""
+        lines.append(f"Mask IoU: {metrics['mask_iou']:.2f} %{best}.")
     if "angle_error" in metrics:
         lines.append(
             f"Angle error: median {metrics['median_angle_error']:.1f}°, mean "

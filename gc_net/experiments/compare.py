@@ -13,6 +13,8 @@ from gc_net.registry import Registry
 from gc_net.tables import TABLE_FORMATS, Format
 
 _LOCALIZATION = ("loc_err_top1", "loc_err_top5", "corloc")
+# Where the dataset has masks and axes, which the paper's have not.
+_FIT = ("mask_iou", "best_mask_iou", "median_angle_error")
 # Rows of one table must agree in these, or their numbers mean different things.
 _SAME = ("dataset", "split", "protocol", "num_images", "images", "ten_crop")
 
@@ -97,11 +99,11 @@ FORMS = Registry(
         "methods": Form(
             ("Method",), _method, ("cls_err_top1", "cls_err_top5", *_LOCALIZATION), by_name=True
         ),
-        "losses": Form(("Loss functions",), _losses, _LOCALIZATION),
+        "losses": Form(("Loss functions",), _losses, (*_LOCALIZATION, *_FIT)),
         "geometries": Form(
             ("Strategy", "Geometry", "Rotation"),
             _geometry,
-            _LOCALIZATION,
+            (*_LOCALIZATION, *_FIT),
             group=lambda run: run.settings["generator"],
         ),
         "all": Form(("Run",), _method, tuple(METRICS), by_name=True),
@@ -222,7 +224,7 @@ def _place(run, form, table_format):
 def _best(groups, name):
     means = [statistics(runs, name)[0] for runs in groups.values() if not runs[0].tuned]
     means = [round(mean, 2) for mean in means if mean is not None]
-    if len(means) < 2:
+    if len(means) < 2 or not METRICS[name].competes:
         return None
     return min(means) if METRICS[name].lower_is_better else max(means)
 
