@@ -96,23 +96,30 @@ class Detector(Network):
             # One pass over both: fewer, larger operations.
             windows_of_both = ops.concatenate([windows, ops.flip(windows, axis=2)], axis=0)
             if mirror:
-                # Of raw outputs: two angles have no mean, see `gc_net.parametrizations`.
                 raw, mirrored = ops.split(self.raw(windows_of_both), 2, axis=0)
-                both = raw, self.parametrization.mirrored(mirrored)
-                one, other, in_windows = (
-                    self.parametrization.decode(each, self.shape) for each in (*both, sum(both) / 2)
-                )
+                in_windows, confidence = self.of_both(raw, mirrored)
             else:
-                one, other = ops.split(self(windows_of_both), 2, axis=0)
-                other, in_windows = self.shape.mirrored(other), one
+                in_windows, other = ops.split(self(windows_of_both), 2, axis=0)
+                confidence = self.shape.iou(in_windows, self.shape.mirrored(other))
         else:
             in_windows = self(windows)
-        if judged:
-            confidence = self.shape.iou(one, other)
         window = transforms.center_window(resize_size, self.image_size)
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
         boxes = self.shape.boxes(coefficients)
-        return Placement(coefficients, boxes, windows, in_windows, confidence)
+        return Placement(coefficients, boxes, windows, in_windows, confidence if judged else None)
+
+    def of_both(self, raw: Any, mirrored: Any) -> tuple[Any, Any]:
+        """Return the mean shapes [B, n] of images and of their mirror images, and their IoU [B].
+
+        Args:
+            raw, mirrored: [B, m], the raw outputs for both.
+        """
+        # Of raw outputs: two angles have no mean, see `gc_net.parametrizations`.
+        both = raw, self.parametrization.mirrored(mirrored)
+        one, other, mean = (
+            self.parametrization.decode(each, self.shape) for each in (*both, sum(both) / 2)
+        )
+        return mean, self.shape.iou(one, other)
 
     def with_shape(self, shape: str | Shape) -> "Detector":
         """Return a detector with the same weights that places another shape.

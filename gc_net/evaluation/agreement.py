@@ -127,13 +127,15 @@ def _committee(model_dir, settings):
     """Return the mean agreement of the committee that taught, or None where there was none."""
     from gc_net import teachers
     from gc_net.stages.run_folder import read_array
-    from gc_net.stages.warmup import TARGETS_FILE
+    from gc_net.stages.warmup import TARGETS_FILE, round_name
     from gc_net.teachers.committee import Committee
 
     run_dir = os.path.dirname(os.path.abspath(model_dir))
-    path = os.path.join(run_dir, "warmup", TARGETS_FILE)
+    # In later rounds the detector has joined the members.
+    paths = [os.path.join(run_dir, stage, TARGETS_FILE) for stage in (round_name(1), "warmup")]
+    path = next(filter(os.path.exists, paths), None)
     name = settings.get("warmup", {}).get("teacher")
-    if not model_dir or not name or not os.path.exists(path):
+    if not model_dir or not name or path is None:
         return None
     try:
         if not isinstance(teachers.get(name), Committee):

@@ -94,6 +94,7 @@ class Stage:
         title: What it is called on the screen.
         settings: Dataclass of its own settings, a `StageConfig`, or None.
         needs: Names of the stages whose results it takes, where the settings ask for them.
+        follows: Name of another unit of the same stage whose result it takes; empty for none.
         section: Section of `TrainConfig` that holds its settings; its name if empty.
         reads: What else of the settings its result depends on: sections, or single settings such
             as `"detector.shape"`. A stage can see no others but those of the stages it needs.
@@ -106,6 +107,7 @@ class Stage:
     title: str = ""
     settings: type[Settings] | None = None
     needs: tuple[str, ...] = ()
+    follows: str = ""
     section: str = ""
     reads: tuple[str, ...] = ("data", "network")
     seed_name: str = ""

@@ -22,7 +22,7 @@ def settings_read(stage: type[Stage]) -> set[str]:
 def needed(unit: Stage, units: Mapping[str, Stage]) -> list[Stage]:
     """Return those of `units` whose results `unit` takes."""
     kinds = tuple(STAGES.get(name) for name in unit.needs)
-    return [other for other in units.values() if type(other) in kinds]
+    return [other for other in units.values() if type(other) in kinds or other.name == unit.follows]
 
 
 def in_order(asked: Iterable[Stage], units: Mapping[str, Stage]) -> list[Stage]:

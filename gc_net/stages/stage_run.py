@@ -66,9 +66,10 @@ class StageRun:
         """Return whether the settings ask for the stage called `name`."""
         return name in self._runner.units
 
-    def path(self, name: str) -> str:
-        """Return the path of a file in the stage's folder."""
-        return os.path.join(self.folder, name)
+    def path(self, name: str, of: str | None = None) -> str:
+        """Return the path of a file in the stage's folder, or in that of a stage it needs."""
+        folder = self.folder if of is None else self._runner.folder(self._runner.units[of])
+        return os.path.join(folder, name)
 
     def result_path(self, name: str | None = None) -> str:
         """Return the path of the result of a stage that this one needs, or of its own."""

@@ -10,7 +10,8 @@ import os
 import tempfile
 
 from gc_net.settings import setting
-from gc_net.stages.base import Batches, DetectorStageConfig, Stage
+from gc_net.stages.base import Batches, DetectorStageConfig, Stage, is_trained
+from gc_net.stages.run_folder import read_array
 from gc_net.teachers import TEACHERS
 
 TARGETS_FILE = "targets.npz"
@@ -32,18 +33,28 @@ class WarmupConfig(DetectorStageConfig):
         teacher: Who shows where objects are: a known teacher, with settings of its own behind
             colons, e.g. silhouettes:size=192; the folder of a model that an earlier run has
             trained; or several, joined by +. See gc_net/teachers.
+        rounds: From the second round on, the detector's own shapes join those of the teacher, and
+            it is trained on at half the rate. A third or later one is left out where the detector
+            agrees no better with itself in mirror images than before.
     """
 
+    rounds: int = setting(1, low=1, high=9)
     learning_rate: float = setting(3e-4, low=0.0)
     head_multiplier: float = setting(3.0, low=0.0)
     teacher: str = setting("descriptors", known=TEACHERS)
 
 
 class WarmupStage(Stage):
-    """Trains the detector to place the shapes that a teacher shows."""
+    """Trains the detector to place the shapes that a teacher shows.
+
+    Args:
+        number: Of the round, from 1.
+        rounds: How many there are. The last one leaves what the run goes on with.
+    """
 
     name = "warmup"
     title = "Warm-up"
+    section = "warmup"
     settings = WarmupConfig
     needs = ("classifier",)
     reads = (
@@ -55,6 +66,22 @@ class WarmupStage(Stage):
     )
     # The detector begins with the same weights whether or not there is a warm-up.
     seed_name = "detector"
+
+    def __init__(self, number: int = 1, rounds: int = 1):
+        self.number = number
+        self.is_last = number == rounds
+        if not self.is_last:
+            self.name = round_name(number)
+        if rounds > 1:
+            self.title = f"Warm-up, round {number}"
+        if number > 1:
+            self.follows = round_name(number - 1)
+
+    @classmethod
+    def units(cls, config):
+        rounds = config.warmup.rounds
+        units = [cls(number, rounds) for number in range(1, rounds + 1)]
+        return units if is_trained(config.warmup) else []
 
     def check(self, run):
         from gc_net import teachers
@@ -68,17 +95,24 @@ class WarmupStage(Stage):
         from gc_net import teachers
         from gc_net.heads.edges import mask_size
         from gc_net.teachers.targets import find_targets
-
-        teacher, lesson = teachers.get(run.settings.teacher), _lesson(run, run.load("classifier"))
-        targets = find_targets(teacher, lesson, run.path(TARGETS_FILE), write=run.chief)
-        detector, indices = self._detector(run), targets.indices
-        size = mask_size(detector.head) if lesson.with_masks else None
-        if not on_features(run, detector):
-            make = functools.partial(target_batches, run.data, targets, run.settings, size)
-            return Batches(make, run.steps_per_epoch(len(indices)), len(indices))
         from gc_net.training.features import Features
 
-        features = Features(features_folder(run), detector, run.data, indices)
+        teacher, lesson = teachers.get(run.settings.teacher), _lesson(run, run.load("classifier"))
+        first = None if self.number == 1 else round_name(1)
+        path = run.path(TARGETS_FILE, of=first)
+        targets = find_targets(teacher, lesson, path, write=run.chief and not first)
+        detector, indices = self._detector(run), targets.indices
+        features = None
+        if on_features(run, detector):
+            features = Features(features_folder(run), detector, run.data, indices)
+        if first:
+            targets = self._with_own(run, lesson, targets, detector, features)
+            if targets is None:
+                return None
+        size = mask_size(detector.head) if lesson.with_masks else None
+        if features is None:
+            make = functools.partial(target_batches, run.data, targets, run.settings, size)
+            return Batches(make, run.steps_per_epoch(len(targets.indices)), len(targets.indices))
         make = functools.partial(feature_batches, features, run.data, targets, run.settings, size)
         return Batches(make, run.steps_per_epoch(features.num_views), features.num_views)
 
@@ -93,9 +127,12 @@ class WarmupStage(Stage):
         detector = self._detector(run)
         matching = EdgeMatching if heads.get(detector.head_name).has_mask else ShapeMatching
         model = matching(detector, on_features=on_features(run, detector))
+        if not num_steps:
+            return model
+        rate = settings.learning_rate * (1.0 if self.number == 1 else 0.5)
         model.compile(
             Adam(
-                warm_cosine(settings.learning_rate, num_steps),
+                warm_cosine(rate, num_steps),
                 multipliers=[(HEAD_LAYERS, settings.head_multiplier)],
                 **averaging(settings.average),
             )
@@ -106,17 +143,52 @@ class WarmupStage(Stage):
         from gc_net.training.features import remove_features
 
         run.save(model.detector)
-        remove_features(features_folder(run))
+        if self.is_last:
+            remove_features(features_folder(run))
 
     def _detector(self, run):
         """Return the detector that training starts from, the same whenever it is asked for."""
         from gc_net.stages.detector import build_detector
 
-        classifier = run.load("classifier")
-        run.set_seed()
-        detector = build_detector(run.config, classifier)
+        if self.follows:
+            detector = run.load(self.follows)
+        else:
+            classifier = run.load("classifier")
+            run.set_seed()
+            detector = build_detector(run.config, classifier)
         run.freeze(detector)
         return detector
+
+    def _with_own(self, run, lesson, targets, detector, features):
+        """Return targets that the detector's own shapes have joined; None to leave it as it is."""
+        from gc_net.teachers.own_shapes import joined_by_own, own_targets
+        from gc_net.teachers.targets import read_targets, write_targets
+
+        path = run.path(TARGETS_FILE)
+        found = read_targets(path, lesson)
+        if found is None:
+            own = own_targets(detector, lesson, features)
+            agreement = float(own.weights[targets.indices].mean())
+            found = joined_by_own(lesson.shape, targets, own)
+            if run.chief:
+                write_targets(path, found, agreement=agreement)
+                print(f"The detector agrees with itself in mirror images by {agreement:.3f}.")
+        if self.number == 2:
+            return found
+        before, now = (
+            read_array(run.path(TARGETS_FILE, of=stage), "agreement")
+            for stage in (self.follows, None)
+        )
+        if before is None or now is None or now > before:
+            return found
+        if run.chief:
+            print("That is no better than a round before, so this round is left out.")
+        return None
+
+
+def round_name(number: int) -> str:
+    """Return the name of a round that is not the last, which its folder has too."""
+    return f"warmup_round{number}"
 
 
 def on_features(run, detector) -> bool:
@@ -134,9 +206,12 @@ def on_features(run, detector) -> bool:
 
 
 def features_folder(run) -> str:
-    """Return where features are kept while they are needed: each process has its own."""
+    """Return where features are kept while they are needed: each process has its own.
+
+    All rounds look at the same ones.
+    """
     if run.chief:
-        return run.path("features")
+        return os.path.join(os.path.dirname(run.folder), "warmup_features")
     return os.path.join(tempfile.gettempdir(), f"gc_net_features_{os.getpid()}")
 
 

@@ -417,11 +417,11 @@ class TestEdges:
             patch.setattr(runner.loop, "distributed_step", stopping)
             with pytest.raises(Stopped):
                 runner.train(given, small_options(resumed, reuse=str(finished)), stages)
-        kept = (resumed / "warmup" / "features" / "features.json").exists()
+        kept = (resumed / "warmup_features" / "features.json").exists()
         assert kept == (train_from == "head")
         runner.train(given, small_options(resumed, reuse=str(finished)), stages)
         assert_same_weights(resumed / "warmup" / "model", whole / "warmup" / "model")
-        assert not (resumed / "warmup" / "features").exists()
+        assert not (resumed / "warmup_features").exists()
         log = read_log(whole / "warmup" / "log.csv")
         assert log[-1]["loss"] < log[0]["loss"]
         assert shown_targets(whole).shape == (26, 4)
