@@ -5,6 +5,7 @@ None reads a box but `corrections`, which says so in its name and is never on by
 | name | what it teaches |
 |---|---|
 | `descriptors` | the patch that deep descriptor transforming finds, Wei et al. 2017 |
+| `class_maps` | what speaks for the classes that the classifier sees, Zhou et al. 2016 |
 | `silhouettes` | that patch, or another teacher's, cut out by the colours of the image (GrabCut) |
 | `model` | the shapes that a trained model places in the image and in its mirror image |
 | `segmenter` | what a small network has learned from other images' silhouettes |
@@ -31,6 +32,7 @@ TEACHERS = Registry(
     "teacher",
     {
         "descriptors": "gc_net.teachers.descriptors:Descriptors",
+        "class_maps": "gc_net.teachers.class_maps:ClassMaps",
         "silhouettes": "gc_net.teachers.silhouettes:Silhouettes",
         "segmenter": "gc_net.teachers.segmenter:Segmenter",
         "model": "gc_net.teachers.model:Model",
