@@ -10,6 +10,8 @@ from gc_net.backbones.network import Network
 if TYPE_CHECKING:
     from gc_net.backbones.base import Backbone
 
+_POOLS = (keras.layers.GlobalAveragePooling2D, keras.layers.GlobalMaxPooling2D)
+
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class Classifier(Network):
@@ -43,3 +45,24 @@ class Classifier(Network):
 
     def get_config(self):
         return {**super().get_config(), "num_classes": self.num_classes}
+
+
+def outputs_layer(classifier: Classifier) -> keras.layers.Dense:
+    """Return the one linear layer of a head that pools over all positions and then weighs.
+
+    With it, each position has a say in each class: class activation maps. A `ValueError` says what
+    other heads have.
+    """
+    layers = [
+        layer
+        for layer in classifier.head.layers
+        if not isinstance(layer, (keras.layers.InputLayer, keras.layers.Dropout))
+    ]
+    if [type(layer) for layer in layers] not in ([pool, keras.layers.Dense] for pool in _POOLS):
+        found = ", ".join(layer.name for layer in layers)
+        raise ValueError(
+            "class activation maps need a head that pools over all positions and has one linear "
+            f"layer. The {classifier.head_name!r} head of {classifier.backbone.name!r} has the "
+            f"layers {found}. Grad-CAM works with every head."
+        )
+    return layers[1]

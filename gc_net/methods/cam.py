@@ -1,12 +1,9 @@
 """Class activation maps (Zhou et al., CVPR 2016)."""
 
-import keras
 import tensorflow as tf
 
-from gc_net.classifier import Classifier
+from gc_net.classifier import Classifier, outputs_layer
 from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches, Unsuitable
-
-_POOLS = (keras.layers.GlobalAveragePooling2D, keras.layers.GlobalMaxPooling2D)
 
 
 class CAM(HeatMapMethod):
@@ -30,17 +27,7 @@ class CAM(HeatMapMethod):
 
 def pooled_kernel(classifier: Classifier) -> tf.Tensor:
     """Return the weights [C, num_classes] of a head that pools and then weighs."""
-    layers = [
-        layer
-        for layer in classifier.head.layers
-        if not isinstance(layer, (keras.layers.InputLayer, keras.layers.Dropout))
-    ]
-    kinds = [type(layer) for layer in layers]
-    if kinds not in ([pool, keras.layers.Dense] for pool in _POOLS):
-        found = ", ".join(layer.name for layer in layers)
-        raise Unsuitable(
-            "class activation maps need a head that pools over all positions and has one "
-            f"linear layer. The {classifier.head_name!r} head of {classifier.backbone.name!r} "
-            f"has the layers {found}. Grad-CAM works with every head."
-        )
-    return tf.convert_to_tensor(layers[1].kernel)
+    try:
+        return tf.convert_to_tensor(outputs_layer(classifier).kernel)
+    except ValueError as error:
+        raise Unsuitable(str(error)) from None

@@ -11,8 +11,7 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-from gc_net.methods.base import Unsuitable
-from gc_net.methods.cam import pooled_kernel
+from gc_net.classifier import outputs_layer
 from gc_net.settings import setting
 from gc_net.stages.run_folder import RunError
 from gc_net.teachers.base import Lesson, Maps, MapTeacher
@@ -37,8 +36,8 @@ class ClassMaps(MapTeacher):
         if lesson.classifier is None:
             return
         try:
-            pooled_kernel(lesson.classifier)
-        except Unsuitable as error:
+            outputs_layer(lesson.classifier)
+        except ValueError as error:
             raise RunError(f"The teacher class_maps cannot teach: {error}") from error
 
     def fit_maps(self, lesson: Lesson) -> Maps:
@@ -47,8 +46,9 @@ class ClassMaps(MapTeacher):
         # The same weights at another image size.
         trunk = lesson.backbone.trunk(self.image_size)
         trunk.set_weights(classifier.trunk.get_weights())
-        kernel = tf.cast(pooled_kernel(classifier), tf.float32)  # [C, num_classes]
-        bias = tf.cast(classifier.head.layers[-1].bias, tf.float32)
+        outputs = outputs_layer(classifier)
+        kernel = tf.cast(outputs.kernel, tf.float32)  # [C, num_classes]
+        bias = tf.cast(outputs.bias, tf.float32)
 
         @tf.function(reduce_retracing=True)
         def evidence(images):

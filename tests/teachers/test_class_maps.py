@@ -54,5 +54,5 @@ def test_a_constant_map_shows_nothing():
 def test_a_head_without_such_maps_is_refused_by_name():
     given = lesson()
     given.classifier = Classifier("tiny", 3, 32, head="position", weights=None)
-    with pytest.raises(RunError, match="class_maps cannot teach.*one linear layer"):
+    with pytest.raises(RunError, match=r"class_maps cannot teach.*one linear layer"):
         teachers.get("class_maps").check(given)
