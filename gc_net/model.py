@@ -80,7 +80,8 @@ class GCNet(keras.Model):
         self._terms, self._needed = _make_terms(self.loss_weights)
         watched = ["loss", *(f"{term}_loss" for term in self._terms)]
         watched += [f"{name}_accuracy" for name in MASKED if name in self._needed]
-        if generator.learns_with_detector:
+        self._has_epsilon = hasattr(generator, "epsilon")
+        if self._has_epsilon:
             watched.append("epsilon")
         for statistic in ("mean", "spread"):
             watched += [f"{statistic}_{name}" for name in self.shape.coefficient_names]
@@ -228,7 +229,7 @@ class GCNet(keras.Model):
         for name in self._needed.intersection(MASKED):
             predicted = ops.cast(ops.argmax(outputs[name], axis=-1), "int32")
             values[f"{name}_accuracy"] = ops.mean(ops.cast(predicted == labels, "float32"))
-        if self.generator.learns_with_detector:
+        if self._has_epsilon:
             values["epsilon"] = self.generator.epsilon
         for index, name in enumerate(self.shape.coefficient_names):
             values[f"mean_{name}"] = ops.mean(coefficients[:, index])

@@ -59,12 +59,15 @@ class Preset:
         """Return the weights of the loss terms, for `GCNet(..., loss_weights=...)`.
 
         Args:
-            generator: Its kind, `"model"` or `"learned"`.
+            generator: Its kind. One that the preset does not know, such as your own, has the
+                weights of `"model"`.
             shape: Name of the shape.
             num_classes: Number of classes.
         """
         weights = self.area_object_background
-        alpha, beta, gamma = weights.get(f"{generator}/{shape}", weights[generator])
+        alpha, beta, gamma = weights.get(f"{generator}/{shape}") or weights.get(
+            generator, weights["model"]
+        )
         if self.num_classes is not None:
             alpha *= math.log(num_classes) / math.log(self.num_classes)
         return {"area": alpha, "object": beta, "background": gamma}

@@ -339,9 +339,10 @@ def _leave_weights_out(config):
     if not isinstance(config, dict):
         return
     inner = config.get("config")
-    if isinstance(inner, dict) and (
-        "weights" in inner or config.get("class_name") in _WITH_WEIGHTS
-    ):
+    # Keras goes by the registered name, such as gc_net>Detector, whatever the other one says.
+    registered = str(config.get("registered_name")).rpartition(">")[2]
+    named = registered in _WITH_WEIGHTS or config.get("class_name") in _WITH_WEIGHTS
+    if isinstance(inner, dict) and (named or "weights" in inner):
         inner["weights"] = None
     for value in config.values():
         _leave_weights_out(value)

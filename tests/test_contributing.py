@@ -200,6 +200,7 @@ TOGETHER = {
     "A parametrization": ["--detector_parametrization=straight"],
     "A backbone": ["--backbone=wide", "--weights=none"],
     "A head": ["--detector_head=two_pools"],
+    "A generator": ["--detector_generator=sigmoid"],
     "A loss term": ["--loss_weights=area=1,object=1,background=1,elongation=0.1"],
     "A teacher": ["--warmup_teacher=middle:extent=0.7", "--warmup_epochs=1"],
     "A dataset": ["--dataset=greys"],
@@ -226,12 +227,13 @@ def test_what_is_registered_is_trained_recorded_reported_and_used(tmp_path):
     recorded = json.loads((work_dir / "config.json").read_text())["config"]
     assert recorded["detector"]["shape"] == "diamond"
     assert recorded["detector"]["head"] == "two_pools"
+    assert recorded["detector"]["generator"] == "sigmoid"
     assert recorded["detector"]["parametrization"] == "straight"
     assert recorded["network"]["backbone"] == "wide"
     assert recorded["warmup"]["teacher"] == "middle:extent=0.7"
     assert "elongation_loss" in (work_dir / "detector" / "log.csv").read_text()
     report = (work_dir / "evaluation" / "report.html").read_text()
-    assert all(name in report for name in ("greys", "diamond", "elongation"))
+    assert all(name in report for name in ("greys", "diamond", "sigmoid", "elongation"))
 
     photos.mkdir()
     cv2.imwrite(str(photos / "a.png"), np.full([50, 60, 3], 90, "uint8"))

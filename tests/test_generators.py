@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from gc_net import generators, shapes
+from gc_net import Classifier, Detector, GCNet, generators, shapes
+from gc_net.generators import GENERATORS
+from gc_net.generators.base import Generator
 from gc_net.generators.fitting import mask_iou, measure_generator, rendered_batches
 from gc_net.generators.learned import LearnedGenerator, shipped_weights
 from gc_net.generators.model import ModelGenerator
@@ -335,3 +337,36 @@ def test_unknown_generator_and_network_list_the_known_ones():
         generators.get("neural", shape="rectangle")
     with pytest.raises(ValueError, match="Known ones: implicit, paper"):
         LearnedGenerator("rectangle", network="deep")
+
+
+RUN = {"epsilon": 0.03, "grid": "corners", "network": "implicit", "weights": "shipped"}
+
+
+def test_each_generator_is_given_what_it_takes_of_a_runs_settings():
+    model = generators.for_detector("model", "rectangle", 32, **RUN)
+    assert (model.initial_epsilon, model.grid, model.image_size) == (0.03, "corners", (32, 32))
+    learned = generators.for_detector("learned", "rectangle", 32, **RUN)
+    assert learned.network_name == "implicit" and learned.shape.name == "rectangle"
+
+
+def test_a_generator_of_ones_own_is_built_and_trained_with():
+    class Exact(Generator, keras.layers.Layer):
+        kind = "exact"
+
+        def __init__(self, shape, image_size):
+            super().__init__(name="generator")
+            self.shape, self.image_size = shapes.get(shape), (image_size, image_size)
+
+        def call(self, coefficients):
+            return self.shape.masks(coefficients, *self.image_size)
+
+    with GENERATORS.register("exact", Exact):
+        generator = generators.for_detector("exact", "rectangle", 32, **RUN)
+    model = GCNet(
+        Detector("tiny", "rectangle", 32, weights=None),
+        generator,
+        Classifier("tiny", num_classes=3, image_size=32, weights=None),
+    )
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
+    logs = model.train_on_batch(np.zeros([2, 32, 32, 3], "float32"), np.arange(2), return_dict=True)
+    assert np.isfinite(logs["loss"]) and "epsilon" not in logs

@@ -23,6 +23,11 @@ def test_authors_learned_rectangle_has_half_extents_and_so_a_quarter_of_the_area
     assert weights("reference", "learned") == (1.0, 1.0, 1.0)
 
 
+def test_a_generator_of_ones_own_has_the_weights_of_the_model_generator():
+    for name in presets.PRESETS:
+        assert weights(name, "own") == weights(name, "model")
+
+
 @pytest.mark.parametrize("kind", ["learned", "model"])
 def test_a_scaled_area_grows_with_the_logarithm_of_the_classes(kind):
     assert weights("scaled", kind) == (2.5, 1.0, 1.0)

@@ -182,3 +182,12 @@ def test_a_model_file_that_names_weights_has_them_neither_fetched_nor_read():
     saving._leave_weights_out(config)
     assert network["config"] == {"backbone": "vgg16", "weights": None}
     assert other["config"] == {"weights": None}
+
+
+def test_a_network_under_another_name_has_no_weights_fetched_either(whole_model, model):
+    entry = json.loads((whole_model / "model.json").read_text("utf-8"))["localizer"]["detector"]
+    entry["class_name"] = "Other"  # it is the registered name that Keras builds it by
+    entry["config"].pop("weights", None)  # which would mean those of ImageNet
+    found = load_localizer(model(entry)).detector.get_weights()
+    for one, other in zip(found, load_localizer(whole_model).detector.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)

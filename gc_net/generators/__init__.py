@@ -19,3 +19,16 @@ GENERATORS = Registry(
 def get(name: "str | keras.layers.Layer", **kwargs: Any) -> "keras.layers.Layer":
     """Build the generator called `name`; a generator passes through."""
     return GENERATORS.get(name)(**kwargs) if isinstance(name, str) else name
+
+
+def for_detector(name: str, shape: str, image_size: int, **settings: Any) -> "keras.layers.Layer":
+    """Build the generator that a detector is trained with.
+
+    Args:
+        name: Its name.
+        shape: Name of the shape.
+        image_size: Side of the masks.
+        **settings: What a run knows of generators; each is given what it `takes` of that.
+    """
+    takes = GENERATORS.get(name).takes
+    return get(name, shape=shape, image_size=image_size, **{key: settings[key] for key in takes})

@@ -8,6 +8,7 @@ from keras import ops
 
 from gc_net import shapes
 from gc_net.generators import networks
+from gc_net.generators.base import Generator, size_pair
 from gc_net.weights import load_weights_npz
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def shipped_weights(shape: "str | Shape", network: str) -> str | None:
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
-class LearnedGenerator(keras.Model):
+class LearnedGenerator(Generator, keras.Model):
     """Masks from a network that was trained on rendered shapes.
 
     Args:
@@ -39,7 +40,7 @@ class LearnedGenerator(keras.Model):
     """
 
     kind = "learned"
-    learns_with_detector = False
+    takes = ("network", "weights")
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class LearnedGenerator(keras.Model):
         # Coefficients stay float32 under mixed precision: bfloat16 knows only 256 positions.
         super().__init__(name=name, **{"dtype": "float32", **kwargs})
         self.shape = shapes.get(shape)
-        self.image_size = tuple(image_size) if hasattr(image_size, "__len__") else (image_size,) * 2
+        self.image_size = size_pair(image_size)
         self.network_name = network
         self.network = networks.NETWORKS.get(network)(self.shape.num_coefficients)
         if weights is not None:

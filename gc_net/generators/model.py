@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from gc_net import shapes
+from gc_net.generators.base import Generator, size_pair
 from gc_net.shapes.base import GRIDS, pixel_grid
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ MAX_EXPONENT = 20.0
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
-class ModelGenerator(keras.layers.Layer):
+class ModelGenerator(Generator, keras.layers.Layer):
     """M = ½ − arctan(φ/ε)/π: 1 inside the shape, 0 outside, ½ on its border.
 
     The paper prints the opposite sign, for which the mask would be 1 outside. ε sets the width
@@ -37,6 +38,7 @@ class ModelGenerator(keras.layers.Layer):
     """
 
     kind = "model"
+    takes = ("epsilon", "grid")
     learns_with_detector = True  # its ε
 
     def __init__(
@@ -56,7 +58,7 @@ class ModelGenerator(keras.layers.Layer):
         if grid not in GRIDS:
             raise ValueError(f'`grid` must be "centers" or "corners". Received: grid={grid!r}')
         self.shape = shapes.get(shape)
-        self.image_size = tuple(image_size) if hasattr(image_size, "__len__") else (image_size,) * 2
+        self.image_size = size_pair(image_size)
         self.initial_epsilon = float(epsilon)
         self.grid = grid
         # The authors learn k = 1/ε, which may turn negative. Here ε = ε₀·exp(−ε₀·v), v = 0 at

@@ -19,6 +19,8 @@ _OUTPUTS = {
 _OPTIONAL = dict.fromkeys(
     ("object_probability", "background_probability", "background_entropy"), ((), True)
 )
+# An array gives every text the room of the longest: 20,000 names padded to 400 characters.
+_MOST_CHARACTERS_AN_IMAGE = 8_000_000
 _CLASSES = ("class_ids", "class_names", "class_probabilities")
 
 
@@ -39,6 +41,7 @@ def checked_outputs(outputs, count):
         raise ValueError(f"lacks {', '.join(missing)}")
     arrays = {}
     for name, value in outputs.items():
+        _check_texts(name, value, count)
         try:
             arrays[name] = np.array(value)
         except ValueError:
@@ -55,6 +58,22 @@ def checked_outputs(outputs, count):
     if (arrays["image_sizes"] < 1).any():
         raise ValueError("has image_sizes below 1")
     return arrays
+
+
+def _check_texts(name, value, count):
+    """Refuse nested lists that would take far more memory as an array than they take now."""
+    found, longest, lists = 0, 0, [value]
+    while lists:
+        item = lists.pop()
+        if isinstance(item, list):
+            lists.extend(item)
+        else:
+            found += 1
+            longest = max(longest, len(item) if isinstance(item, str) else 0)
+    if found * longest > count * _MOST_CHARACTERS_AN_IMAGE:
+        raise ValueError(
+            f"has {found:,} values of up to {longest:,} characters in {name} for {count} images"
+        )
 
 
 def _check(name, array, shape, is_number):

@@ -18,7 +18,12 @@ INPUT = "image_bytes"
 # Bad, and too large, as proxies and the demo's server answer: smaller requests may be answered.
 _REFUSED = (400, 413)
 _BUSY = (429, 502, 503, 504)
-_MOST_VALUES = 10_000_000  # of one output; a thousand an image are usual
+_MOST_VALUES = 10_000_000  # of all outputs together; a thousand an image are usual
+# All of 20,000 classes, with names of a hundred bytes, take 2.6 MB of JSON an image.
+_MOST_BYTES_AN_IMAGE = 2**22
+_MOST_BYTES_BESIDE = 2**20  # what is said once, or is the page of a proxy
+_READ_AT_ONCE = 2**16
+_OUR_LIMIT = "CLIENT: Received message larger"  # gRPC's words; the server's begin otherwise
 _FIRST_PAUSE = 0.25  # seconds before the second attempt; doubled before each further one
 
 
@@ -115,8 +120,9 @@ class Rest(Transport):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         import requests
+        import urllib3
 
-        self._requests = requests
+        self._requests, self._broken_off = requests, urllib3.exceptions.HTTPError
         self._session = requests.Session()
         version = "" if self.version is None else f"/versions/{self.version}"
         self._url = f"{self.address.rstrip('/')}/v1/models/{self.model}{version}:predict"
@@ -126,33 +132,43 @@ class Rest(Transport):
             "signature_name": SIGNATURE,
             "inputs": {INPUT: [{"b64": base64.b64encode(file).decode()} for file in files]},
         }
-        answer = self._post(content, seconds)
-        message = f"{self._url} answered {answer.status_code}: {_message(answer.text)}"
-        if answer.status_code in _REFUSED:
-            raise BadRequest(_message(answer.text))
-        if answer.status_code in _BUSY:
+        status, data = self._post(content, seconds, most_bytes(len(files)))
+        text = data.decode("utf-8", "replace")
+        message = f"{self._url} answered {status}: {_message(text)}"
+        if status in _REFUSED:
+            raise BadRequest(_message(text))
+        if status in _BUSY:
             raise Unavailable(message)
-        if answer.status_code != 200:
+        if status != 200:
             raise ServerError(message)
         try:
-            found = json.loads(answer.content)
+            found = json.loads(data)
         except (ValueError, RecursionError) as error:
             raise ServerError(
-                f"{self._url} answered with no JSON, or half of it ({error}): {answer.text[:200]!r}"
+                f"{self._url} answered with no JSON, or half of it ({error}): {text[:200]!r}"
             ) from None
         if not isinstance(found, dict) or "outputs" not in found:
-            raise ServerError(f"The answer of {self._url} lacks outputs: {answer.text[:200]!r}")
+            raise ServerError(f"The answer of {self._url} lacks outputs: {text[:200]!r}")
         return found["outputs"]
 
-    def _post(self, content, seconds):
-        """Post in a thread: the time-out of `requests` begins anew with every byte."""
-        session, result = self._session, {}
+    def _post(self, content, seconds, most):
+        """Return the status and the bytes of the answer, of which there are at most `most`.
+
+        In a thread: the time-out of `requests` begins anew with every byte.
+        """
+        session, given_up, result = self._session, threading.Event(), {}
 
         def post():
             try:
-                result["answer"] = session.post(
-                    self._url, json=content, timeout=seconds, allow_redirects=False
-                )
+                with session.post(
+                    self._url,
+                    json=content,
+                    headers={"Accept-Encoding": "identity"},
+                    timeout=seconds,
+                    allow_redirects=False,
+                    stream=True,
+                ) as answer:
+                    result["answer"] = answer.status_code, self._body(answer, most, given_up)
             except Exception as error:
                 result["error"] = error
 
@@ -161,17 +177,38 @@ class Rest(Transport):
         thread.join(seconds)
         if thread.is_alive():
             # Its connection is no longer to be used; what still comes over it is lost.
+            given_up.set()
             self._session = self._requests.Session()
             session.close()
             raise Unavailable(f"No whole answer from {self._url} within {seconds:.1f} s.")
         error = result.get("error")
+        if isinstance(error, ServerError):
+            raise error
         if isinstance(error, self._requests.exceptions.InvalidURL | ValueError):
             raise ServerError(f"{self._url} cannot be asked: {error}") from error
-        if isinstance(error, self._requests.RequestException):
+        if isinstance(error, self._requests.RequestException | self._broken_off):
             raise Unavailable(f"No answer from {self._url}: {error}") from error
         if error is not None:
             raise ServerError(f"{self._url} cannot be asked: {error}") from error
         return result["answer"]
+
+    def _body(self, answer, most, given_up):
+        """Read an answer to its end, as it comes over the line, unless that is too far away."""
+        # What is packed takes far more memory than bytes, and was not asked for.
+        packing = answer.headers.get("Content-Encoding", "identity")
+        if packing.strip().lower() != "identity":
+            raise ServerError(
+                f"{self._url} answered packed as {packing[:50]!r}; expected plain JSON. "
+                "Let the server, or the proxy before it, heed Accept-Encoding: identity."
+            )
+        data = bytearray()
+        while not given_up.is_set():
+            part = answer.raw.read(_READ_AT_ONCE, decode_content=False)
+            if not part:
+                break
+            data += part
+            _check_bytes(self._url, len(data), most)
+        return bytes(data)
 
     def close(self):
         self._session.close()
@@ -215,16 +252,18 @@ class Grpc(Transport):
         except self._grpc.RpcError as error:
             codes = self._grpc.StatusCode
             message = f"{self.address} answered {error.code().name}: {error.details()}"
-            # Resources: a message beyond the server's limit.
+            # Resources: the request is beyond the server's limit, or the answer beyond ours.
+            if _OUR_LIMIT in (error.details() or ""):
+                raise ServerError(message) from error
             if error.code() in (codes.INVALID_ARGUMENT, codes.RESOURCE_EXHAUSTED):
                 raise BadRequest(error.details()) from error
             if error.code() in (codes.UNAVAILABLE, codes.DEADLINE_EXCEEDED, codes.ABORTED):
                 raise Unavailable(message) from error
             raise ServerError(message) from error
+        _check_bytes(self.address, answer.ByteSize(), most_bytes(len(files)))
         try:
-            for name, value in answer.outputs.items():
-                _check_count(name, value)
-            return {name: _array(tf.make_ndarray(value)) for name, value in answer.outputs.items()}
+            _check_counts(answer.outputs)
+            return {name: _values(tf.make_ndarray(value)) for name, value in answer.outputs.items()}
         except (ValueError, TypeError) as error:
             raise ServerError(f"{self.address} answered with a damaged tensor: {error}") from error
 
@@ -240,17 +279,35 @@ def transport_of(address):
     return "rest" if address.startswith(("http://", "https://")) else "grpc"
 
 
-def _check_count(name, tensor):
+def most_bytes(count: int) -> int:
+    """Return how many bytes an answer for so many images may have."""
+    return _MOST_BYTES_BESIDE + count * _MOST_BYTES_AN_IMAGE
+
+
+def _check_bytes(address, size, most):
+    if size > most:
+        raise ServerError(
+            f"{address} answered with more than {most:,} bytes, which no sound answer needs."
+        )
+
+
+def _check_counts(tensors):
     # One value may stand for all of a tensor, however large its shape says that it is.
-    count = math.prod(side.size for side in tensor.tensor_shape.dim)
-    if not 0 <= count <= _MOST_VALUES:
-        raise ValueError(f"{name} has {count:,} values by its shape")
+    total = 0
+    for name, tensor in tensors.items():
+        count = math.prod(side.size for side in tensor.tensor_shape.dim)
+        total += count
+        if count < 0 or total > _MOST_VALUES:
+            raise ValueError(f"{name} has {count:,} values by its shape")
 
 
-def _array(value):
-    if value.dtype != object:
-        return value
-    return np.array([text.decode("utf-8") for text in value.ravel()], str).reshape(value.shape)
+def _values(array):
+    """Return an array of numbers as it is, and one of bytes as nested lists of text."""
+    if array.dtype != object:
+        return array
+    texts = np.empty(array.size, object)
+    texts[:] = [text.decode("utf-8") for text in array.ravel()]
+    return texts.reshape(array.shape).tolist()
 
 
 def _message(text):

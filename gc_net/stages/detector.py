@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+from gc_net import generators
 from gc_net.generators import GENERATORS
 from gc_net.heads import DETECTOR_HEADS
 from gc_net.losses import LOSS_TERMS
@@ -261,18 +262,19 @@ def _take_head(detector, classifier):
 def build_generator(run):
     """Return the generator that the detector is trained with."""
     from gc_net import presets
-    from gc_net.generators.learned import LearnedGenerator
-    from gc_net.generators.model import ModelGenerator
 
-    settings, image_size = run.config.detector, run.config.data.image_size
-    if settings.generator == "model":
-        grid = presets.get(settings.preset).grid
-        return ModelGenerator(settings.shape, image_size, epsilon=settings.epsilon, grid=grid)
+    settings = run.config.detector
     weights = settings.generator_weights
     if weights in ("shipped", "own"):
         weights = run.result_path("generator") if run.has("generator") else "shipped"
-    return LearnedGenerator(
-        settings.shape, image_size, network=settings.generator_network, weights=weights
+    return generators.for_detector(
+        settings.generator,
+        settings.shape,
+        run.config.data.image_size,
+        epsilon=settings.epsilon,
+        grid=presets.get(settings.preset).grid,
+        network=settings.generator_network,
+        weights=weights,
     )
 
 

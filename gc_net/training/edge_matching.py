@@ -1,40 +1,25 @@
 """A detector with a head of edges as it is warmed up: it learns given edges and masks."""
 
-from typing import Any
-
-import keras
-
-from gc_net.detector import Detector
 from gc_net.heads.edges import with_mask
 from gc_net.losses.edges import EdgeLoss
+from gc_net.training.matching import Matching
 
 
-class EdgeMatching(keras.Model):
+class EdgeMatching(Matching):
     """A detector that is trained to find given edges, and the mask of the object.
 
     Args:
         detector: The `Detector` to train, with a head that `has_mask`.
-        on_features: Whether it is shown what `detector.features` gives of images, in place of
-            images.
+        on_features: See `Matching`.
     """
 
-    def __init__(
-        self,
-        detector: Detector,
-        on_features: bool = False,
-        name: str = "edge_matching",
-        **kwargs: Any,
-    ):
-        super().__init__(name=name, **kwargs)
-        self.detector = detector
-        self.on_features = on_features
-        self.head = with_mask(detector.head)
-        self.built = True
+    usual_name = "edge_matching"
 
-    def compile(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Configure training; the loss is `EdgeLoss`."""
-        # XLA's convolutions are slower than oneDNN's on a CPU.
-        super().compile(optimizer=optimizer, loss=EdgeLoss(), jit_compile=False)
+    def add_parts(self) -> None:
+        self.head = with_mask(self.detector.head)
+
+    def make_loss(self) -> EdgeLoss:
+        return EdgeLoss()
 
     def call(self, inputs, training=False):
         if not self.on_features:

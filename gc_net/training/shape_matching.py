@@ -1,15 +1,11 @@
 """A detector as it is warmed up: it learns to place given shapes."""
 
-from typing import Any
-
-import keras
-
-from gc_net.detector import Detector
 from gc_net.generators.model import ModelGenerator
 from gc_net.losses.masks import OverlapLoss
+from gc_net.training.matching import Matching
 
 
-class ShapeMatching(keras.Model):
+class ShapeMatching(Matching):
     """A detector that is trained to place given shapes.
 
     Both shapes are drawn by the same generator and compared as masks, so it does not matter that
@@ -17,28 +13,17 @@ class ShapeMatching(keras.Model):
 
     Args:
         detector: The `Detector` to train.
-        on_features: Whether it is shown what `detector.features` gives of images, in place of
-            images.
+        on_features: See `Matching`.
     """
 
-    def __init__(
-        self,
-        detector: Detector,
-        on_features: bool = False,
-        name: str = "shape_matching",
-        **kwargs: Any,
-    ):
-        super().__init__(name=name, **kwargs)
-        self.detector = detector
-        self.on_features = on_features
-        self.generator = ModelGenerator(detector.shape, detector.image_size)
-        self.generator.trainable = False
-        self.built = True
+    usual_name = "shape_matching"
 
-    def compile(self, optimizer: keras.optimizers.Optimizer) -> None:
-        """Configure training; the loss is the overlap of the masks."""
-        # XLA's convolutions are slower than oneDNN's on a CPU.
-        super().compile(optimizer=optimizer, loss=OverlapLoss(), jit_compile=False)
+    def add_parts(self) -> None:
+        self.generator = ModelGenerator(self.detector.shape, self.detector.image_size)
+        self.generator.trainable = False
+
+    def make_loss(self) -> OverlapLoss:
+        return OverlapLoss()
 
     def call(self, inputs, training=False):
         if self.on_features:

@@ -60,13 +60,14 @@ def test_every_unreadable_file_is_named_with_its_reason(photos):
     for name, content in broken.items():
         (photos / "train" / "dogs" / name).write_bytes(content)
     (photos / "train" / "dogs" / "gone.png").symlink_to(photos / "nowhere.png")
+    (photos / "train" / "dogs" / "loop.png").symlink_to("loop.png")
     split = Folder(photos).split("train")
     found = {split.file(index): reason for index, reason in measure(split, workers=2)[1]}
-    assert set(found) == {f"train/dogs/{name}" for name in (*broken, "gone.png")}
+    assert set(found) == {f"train/dogs/{name}" for name in (*broken, "gone.png", "loop.png")}
     assert all(found.values())
     sizes, _ = measure(split)
-    assert np.count_nonzero(sizes[:, 0] == 0) == 4
-    assert len(problems(photos)["unreadable train images"]) == 4
+    assert np.count_nonzero(sizes[:, 0] == 0) == 5
+    assert len(problems(photos)["unreadable train images"]) == 5
 
 
 def test_what_a_training_would_stop_at_is_said_before(photos, monkeypatch):

@@ -123,12 +123,14 @@ def test_files_that_cannot_be_read_are_listed_and_tried_again(model_dir, photos,
     output = tmp_path / "out"
     good = (photos / "e.png").read_bytes()
     (photos / "e.png").write_bytes(good[: len(good) // 2])
+    (photos / "loop.png").symlink_to("loop.png")
     summary = predict_files(model_dir, photos, output)
-    assert [file for file, _ in summary.unreadable] == ["e.png"]
+    assert [file for file, _ in summary.unreadable] == ["e.png", "loop.png"]
     assert (output / "unreadable.txt").read_text().startswith("e.png\t")
-    assert "e.png" in summary.text()
+    assert "e.png" in summary.text() and "loop.png" in summary.text()
     assert summary.num_labelled == len(read_boxes(summary.path)) == 4
     (photos / "e.png").write_bytes(good)
+    (photos / "loop.png").unlink()
     summary = predict_files(model_dir, photos, output)
     assert (summary.num_new, summary.unreadable) == (1, ())
     assert not (output / "unreadable.txt").exists()

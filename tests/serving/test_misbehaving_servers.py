@@ -1,7 +1,9 @@
 """The client against servers that break off, are busy, drip, or answer without sense."""
 
+import concurrent.futures
 import contextlib
 import copy
+import gzip
 import http.server
 import json
 import socket
@@ -93,6 +95,37 @@ def drip(handler, count):
             time.sleep(0.1)
 
 
+class Endless:
+    """An answer that never ends; `sent` counts the bytes that were taken, `broken` says the end."""
+
+    def __init__(self, status=200, chunked=False, pause=0.0):
+        self.status, self.chunked, self.pause = status, chunked, pause
+        self.sent, self.broken = 0, threading.Event()
+
+    def __call__(self, handler, count):
+        handler.protocol_version = "HTTP/1.1"
+        handler.close_connection = True
+        handler.send_response(self.status)
+        if self.chunked:
+            handler.send_header("Transfer-Encoding", "chunked")
+        handler.end_headers()
+        part = b" " * 2**18
+        try:
+            while True:
+                handler.wfile.write(b"40000\r\n" + part + b"\r\n" if self.chunked else part)
+                self.sent += len(part)
+                time.sleep(self.pause)
+        except OSError:
+            self.broken.set()
+
+
+def packed(handler, count):
+    handler.send_response(200)
+    handler.send_header("Content-Encoding", "gzip")
+    handler.end_headers()
+    handler.wfile.write(gzip.compress(b" " * 10**7))
+
+
 WELL = say(200, lambda count: {"outputs": sound(count)})
 BUSY = say(503, {"error": "busy"})
 
@@ -142,6 +175,9 @@ SENSELESS = {
     "names that are numbers": (changed(class_names=[[1, 2]] * 2), "class_names that are no text"),
     "more names than classes": (changed(class_names=[["a"]] * 2), "different numbers"),
     "sizes of zero": (changed(image_sizes=[[0, 2]] * 2), "image_sizes below 1"),
+    "a name as long as a book": (changed(class_names=[["a" * 10**6, *"b" * 99]] * 2),
+                                 "200 values of up to 1,000,000 characters in class_names"),
+    "a packed answer": (packed, "packed as 'gzip'"),
     "404": (say(404, {"error": "no such model"}), "404: no such model"),
     "500": (say(500, b"oops"), "500: oops"),
     "a redirection": (say(302, b""), "302"),
@@ -178,6 +214,43 @@ def test_a_server_that_drips_is_given_up_after_the_time_that_was_given():
             client.predict([IMAGE])
         assert time.monotonic() - start < 10
     assert counts == [1, 1]
+
+
+@pytest.mark.parametrize("kind", [{}, {"chunked": True}, {"status": 400}, {"status": 503}], ids=str)
+def test_an_answer_without_end_is_given_up_after_the_bytes_that_a_sound_one_needs(kind):
+    endless = Endless(**kind)
+    most = transports.most_bytes(1)
+    with server(endless) as (address, counts), Client(address, "m", timeout=60) as client:
+        with pytest.raises(ServerError, match=f"more than {most:,} bytes"):
+            client.predict([IMAGE])
+        assert endless.broken.wait(30)
+    assert endless.sent < most + 2**24  # with what the kernel holds of it
+    assert counts == [1]
+
+
+def test_nothing_is_read_of_an_answer_that_was_given_up(monkeypatch):
+    monkeypatch.setattr(transports, "_MOST_BYTES_AN_IMAGE", 2**40)
+    endless = Endless(pause=0.01)
+    with (
+        server(endless) as (address, _),
+        Client(address, "m", timeout=0.3, retries=0) as client,
+    ):
+        with pytest.raises(ServerError, match=r"within 0\.3 s"):
+            client.predict([IMAGE])
+        assert endless.broken.wait(30)
+
+
+def test_as_many_classes_as_there_may_be_make_a_sound_answer():
+    outputs = sound(1)
+    outputs["class_ids"] = [list(range(20_000))]
+    outputs["class_names"] = [[f"{number:0100d}" for number in range(20_000)]]
+    outputs["class_probabilities"] = [[1 / 30_001] * 20_000]
+    with (
+        server(say(200, {"outputs": outputs})) as (address, _),
+        Client(address, "m") as client,
+    ):
+        (prediction,) = client.predict([IMAGE])
+    assert prediction.class_name == f"{0:0100d}"
 
 
 def test_the_deadline_holds_for_the_whole_call():
@@ -243,6 +316,55 @@ def test_a_tensor_of_grpc_that_claims_to_be_huge_takes_no_memory(sides, monkeypa
     monkeypatch.setattr(client.transport._stub, "Predict", answer)
     with pytest.raises(ServerError, match=r"a damaged tensor: boxes has .* values by its shape"):
         client.predict([IMAGE])
+
+
+def test_outputs_of_grpc_that_are_huge_together_take_no_memory(monkeypatch):
+    pytest.importorskip("grpc")
+    from tensorflow_serving.apis import predict_pb2
+
+    def answer(request, timeout):
+        found = predict_pb2.PredictResponse()
+        for number in range(1000):
+            tensor = found.outputs[f"{number}"]
+            tensor.dtype = 1  # float32
+            tensor.float_val.append(0.5)
+            tensor.tensor_shape.dim.add().size = 9 * 10**6
+        return found
+
+    client = Client("127.0.0.1:9", "m", retries=0)
+    monkeypatch.setattr(client.transport._stub, "Predict", answer)
+    with pytest.raises(ServerError, match=r"a damaged tensor: .* values by its shape"):
+        client.predict([IMAGE])
+
+
+@pytest.mark.parametrize(
+    "megabytes, message", [(1, "larger than max"), (256, r"more than 5,242,880 bytes")]
+)
+def test_an_answer_of_grpc_is_bounded_by_bytes(megabytes, message):
+    grpc = pytest.importorskip("grpc")
+    from tensorflow_serving.apis import predict_pb2
+
+    found = predict_pb2.PredictResponse()
+    found.outputs["boxes"].tensor_content = bytes(6 * 10**6)
+    asked = []
+
+    class Handler(grpc.GenericRpcHandler):
+        def service(self, details):
+            asked.append(details.method)
+            return grpc.unary_unary_rpc_method_handler(lambda *_: found.SerializeToString())
+
+    listening = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    listening.add_generic_rpc_handlers((Handler(),))
+    address = f"127.0.0.1:{listening.add_insecure_port('127.0.0.1:0')}"
+    listening.start()
+    transport = transports.Grpc(address, "m", max_megabytes=megabytes)
+    try:
+        with pytest.raises(ServerError, match=message):
+            transport.predict([b"image"])
+        assert len(asked) == 1
+    finally:
+        transport.close()
+        listening.stop(None)
 
 
 def test_sound_outputs_pass():

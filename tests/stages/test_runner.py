@@ -72,10 +72,14 @@ def test_every_epoch_of_every_stage_is_logged(finished):
 
 def test_a_finished_run_leaves_no_checkpoints_and_is_not_trained_again(finished, monkeypatch):
     assert not list(finished.glob("**/checkpoints"))
+    # As if it had been killed between the two: its result was there, and what led to it still is.
+    (finished / "classifier" / "checkpoints").mkdir()
+    (finished / "classifier" / "checkpoints" / "step-00000004.npz").write_bytes(b"?")
     monkeypatch.setattr(loop, "train", None)
     before = (finished / "model" / "weights.npz").stat().st_mtime_ns
     runner.train(config(), small_options(finished))
     assert (finished / "model" / "weights.npz").stat().st_mtime_ns == before
+    assert not list(finished.glob("**/checkpoints"))
 
 
 def test_the_model_classifies_as_the_classifier_of_all_images(finished):

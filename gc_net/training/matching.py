@@ -1,0 +1,46 @@
+"""What the ways to warm a detector up have in common."""
+
+import abc
+from typing import Any, ClassVar
+
+import keras
+
+from gc_net.detector import Detector
+
+
+class Matching(keras.Model, abc.ABC):
+    """A detector that is trained to give what it is shown.
+
+    Args:
+        detector: The `Detector` to train.
+        on_features: Whether it is shown what `detector.features` gives of images, in place of
+            images.
+    """
+
+    usual_name: ClassVar[str]
+
+    def __init__(
+        self,
+        detector: Detector,
+        on_features: bool = False,
+        name: str | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(name=name or self.usual_name, **kwargs)
+        self.detector = detector
+        self.on_features = on_features
+        self.add_parts()
+        self.built = True
+
+    @abc.abstractmethod
+    def add_parts(self) -> None:
+        """Make what is needed beside the detector."""
+
+    @abc.abstractmethod
+    def make_loss(self) -> Any:
+        """Return the loss to train by."""
+
+    def compile(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Configure training; the loss is the model's own."""
+        # XLA's convolutions are slower than oneDNN's on a CPU.
+        super().compile(optimizer=optimizer, loss=self.make_loss(), jit_compile=False)
