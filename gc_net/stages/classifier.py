@@ -69,6 +69,13 @@ class ClassifierStage(Stage):
     provides = ("classifier",)
     of_all_methods = True
 
+    def recorded(self, settings):
+        # Methods that train nothing of their own have one and the same classifier as GC-Net, which
+        # runs can share.
+        section = settings["classifier"]
+        plain = section["method"] != GC_NET and not methods.get(section["method"]).trains
+        return {**settings, "classifier": {**section, "method": GC_NET}} if plain else settings
+
     def check(self, run):
         run.check_network()
         return 0 if run.settings.recipe == "none" else super().check(run)
@@ -94,7 +101,9 @@ class ClassifierStage(Stage):
         if settings.method == GC_NET:
             model = MaskedClassifier(classifier, masks)
         else:
-            model = methods.get(settings.method).trained(classifier, masks, run.config.seed)
+            model = methods.get(settings.method).trained(
+                classifier, masks, run.config.seed, run.dataset.class_families()
+            )
         if num_steps:
             model.compile(optimizer(settings, num_steps))
         return model
