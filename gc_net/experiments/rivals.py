@@ -9,6 +9,7 @@ Each run is one of `gc-net train`. They share what they may: decoded images, and
 settings agree. The same call resumes where it was stopped.
 """
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from gc_net.stages.config import RunOptions, TrainConfig
 
 # The run of methods that look at a classifier trained as usual. Grad-CAM allows every head.
 PLAIN, PLAIN_METHOD = "plain_classifier", "grad_cam"
+_LENGTH = ("epochs", "steps", "min_steps", "max_steps", "batch_size")
 
 
 def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
@@ -34,10 +36,16 @@ def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
     follows. Its authors' regressor has two hidden layers and a squared error of the coordinates;
     here it is the backbone's native head, and the error is the masks' overlap.
     """
-    length = {"epochs": config.classifier.epochs, "steps": config.classifier.steps}
+    length = {name: getattr(config.classifier, name) for name in _LENGTH}
     weights = "" if config.network.weights != "none" else ":weights=classifier"
-    none = {"second_look": 0.0, "mirror": False, "second_classifier_epochs": 0}
-    plain = {**none, "second_classifier_steps": None, "classifier_num_folds": 0}
+    plain = {
+        "second_look": 0.0,
+        "mirror": False,
+        "second_classifier_epochs": 0,
+        "second_classifier_steps": None,
+    }
+    # Not what a recipe has found for another teacher.
+    usual = {field.name: field.default for field in dataclasses.fields(type(config.warmup))}
     return {
         GC_NET: {},
         "gc_net_plain": {
@@ -46,15 +54,12 @@ def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
             "warmup_steps": None,
             "detector_head": "native" if config.detector.head == "edges" else config.detector.head,
             "detector_blend": 0.0,
-            **({f"detector_{name}": value for name, value in length.items()}),
+            **{f"detector_{name}": value for name, value in length.items()},
         },
         "psol": {
             **plain,
+            **{f"warmup_{name}": value for name, value in {**usual, **length}.items()},
             "warmup_teacher": f"descriptors{weights}",
-            "warmup_train_from": None,
-            "warmup_min_steps": 0,
-            "warmup_max_steps": None,
-            **({f"warmup_{name}": value for name, value in length.items()}),
             "detector_shape": "rectangle",
             "detector_head": "native",
             "detector_parametrization": "sigmoid",
@@ -108,6 +113,7 @@ def run_comparison(
             f"Methods must be some of {', '.join(known_names())}. "
             f"Received: {', '.join(unknown) or 'none'}"
         )
+    _check_methods(config, methods)
     seeds = [config.seed] if seeds is None else list(seeds)
     variants, asked = _variants(config, methods)
     measure = {"protocol": protocol, "split": split, "ten_crop": ten_crop, "limit": limit}
@@ -118,6 +124,8 @@ def run_comparison(
         seeds,
         {**measure, "level_teacher": level_teacher},
         asked,
+        # The classifier of any other is its own.
+        sharing=[PLAIN, *TITLES],
         report=True,
         level_folder=options.work_dir,
     )
@@ -129,6 +137,21 @@ def run_comparison(
         text = write_tables(options.work_dir, rows, complete)
         write_gallery(options.work_dir, config.data, _pictures(methods, options, finished))
     return text
+
+
+def _check_methods(config, names):
+    """Raise where the network does not allow a method, before anything is trained."""
+    from gc_net.classifier import Classifier
+    from gc_net.methods.base import Unsuitable
+
+    # Made for its layers alone; the runs make their own.
+    network = Classifier(config.network.backbone, 2, config.data.image_size, weights=None)
+    for method in (all_methods.get(name) for name in names if name in METHODS):
+        try:
+            if method.head == network.head_name:
+                method.check(network)
+        except Unsuitable as error:
+            raise ValueError(f"The method {method.name!r} cannot be used: {error}") from error
 
 
 def trains(name: str) -> bool:

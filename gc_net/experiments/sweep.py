@@ -11,7 +11,7 @@ that differ in the detector. The same call resumes where it was stopped.
 import dataclasses
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from gc_net.evaluation.files import write_json, write_text
@@ -119,6 +119,7 @@ def runs_of_variants(
     seeds: Sequence[int],
     measure: Mapping[str, Any],
     methods: Mapping[str, Sequence[str]] | None = None,
+    sharing: Collection[str] | None = None,
     **evaluation: Any,
 ) -> Iterator[tuple[str, int, dict[str, Any]]]:
     """Train and evaluate every variant with every seed; yield each as soon as it is done.
@@ -130,6 +131,7 @@ def runs_of_variants(
         measure: Arguments of `evaluate` that metrics.json records. Runs that were measured
             otherwise are measured again.
         methods: Other methods that each variant is measured with, by its name; none if None.
+        sharing: Variants that may take each other's stages; all if None.
         evaluation: Further arguments of `run_evaluation`.
 
     Yields:
@@ -144,7 +146,11 @@ def runs_of_variants(
     folders = {key: os.path.join(options.work_dir, key[0], f"seed{key[1]}") for key in configs}
     for (name, seed), settings in configs.items():
         work_dir = folders[name, seed]
-        others = [folder for folder in folders.values() if folder != work_dir]
+        others = [
+            folder
+            for (other, _), folder in folders.items()
+            if folder != work_dir and (sharing is None or {name, other} <= {*sharing})
+        ]
         reuse = ",".join(filter(None, [options.reuse, *others]))
         own = dataclasses.replace(options, work_dir=work_dir, reuse=reuse)
         # One cache for all runs: they read the same images.

@@ -101,6 +101,14 @@ class Method(abc.ABC):
             return MaskedClassifier(classifier, masks)
         return self.training(classifier, masks, seed=seed, families=families)
 
+    def check(self, classifier: Classifier) -> None:
+        """Raise `Unsuitable` if a classifier of this kind will not do, before it is trained.
+
+        Args:
+            classifier: A `Classifier` with any weights.
+        """
+        return None
+
     def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         """Get ready: raise `Unsuitable` if `classifier` will not do, fit what needs fitting.
 

@@ -77,7 +77,14 @@ class ClassifierStage(Stage):
         return {**settings, "classifier": {**section, "method": GC_NET}} if plain else settings
 
     def check(self, run):
-        run.check_network()
+        classifier, method = run.check_network(), run.settings.method
+        if method != GC_NET:
+            from gc_net.methods.base import Unsuitable
+
+            try:
+                methods.get(method).check(classifier)
+            except Unsuitable as error:
+                raise run.error(f"--method={method} cannot be used: {error}") from error
         return 0 if run.settings.recipe == "none" else super().check(run)
 
     def batches(self, run) -> Batches | None:

@@ -5,21 +5,25 @@ import io
 import json
 import os
 
-import cv2
 import numpy as np
 import pytest
 
-from gc_net.experiments import rivals, rivals_table
+from gc_net.experiments import rivals, rivals_gallery, rivals_table
 from gc_net.experiments.published import PUBLISHED, published
-from gc_net.experiments.rivals_gallery import write_gallery
 from gc_net.experiments.sweep import changed
+from gc_net.figures import drawing
+from gc_net.figures.contact_sheet import classes_in_turn
 from gc_net.methods import METHODS
 from gc_net.stages import runner
 from gc_net.stages.config import DataConfig, NetworkConfig, RunOptions, TrainConfig
 from gc_net.stages.run_folder import make_folder, write_json, write_settings
+from gc_net.training.data import open_dataset
 from tests.training.samples import run_tool, small_config, small_options
 
-CONFIG = TrainConfig(data=DataConfig(dataset="creatures", dataset_options="num_train=8,num_test=4"))
+CONFIG = TrainConfig(
+    data=DataConfig(dataset="creatures", dataset_options="num_train=8,num_test=4"),
+    network=NetworkConfig(backbone="tiny"),
+)
 SHARED = {"dataset": "cub", "split": "test", "num_images": 10}
 
 
@@ -110,6 +114,14 @@ class TestRuns:
             rivals.run_comparison(CONFIG, RunOptions(work_dir=str(tmp_path)), names)
         assert not done
 
+    def test_a_network_that_a_method_does_not_allow_is_refused_before_the_first_run(
+        self, done, tmp_path
+    ):
+        config = changed(CONFIG, {"backbone": "vgg16", "image_size": 32})
+        with pytest.raises(ValueError, match="'cam' cannot be used: class activation maps need"):
+            rivals.run_comparison(config, RunOptions(work_dir=str(tmp_path)), ["gc_net", "cam"])
+        assert not done
+
     @pytest.mark.parametrize("weights", ["imagenet", "none"])
     @pytest.mark.parametrize("name", ["gc_net_plain", "psol"])
     def test_presets_are_settings_that_fit_together(self, name, weights):
@@ -193,37 +205,44 @@ class TestPublished:
 
 
 class TestGallery:
-    def test_has_a_row_an_image_and_a_column_a_method(self, tmp_path):
+    def test_has_a_row_an_image_and_a_column_a_method(self, tmp_path, monkeypatch):
         data = DataConfig(dataset="creatures", dataset_options="num_test=4,image_size=40")
-        from gc_net.training.data import open_dataset
-
         split = open_dataset(data).split("test")
         images = [
             {
                 "file": split.file(index),
                 "box_xyxy": [4, 4, 20, 20],
                 "truth_boxes_xyxy": [[4, 4, 20, 20]],
-                "method_boxes_xyxy": {"cam": [24, 24, 36, 36]},
+                "method_boxes_xyxy": {"cam": [14, 14, 30, 26]},
             }
             for index in range(3)
         ]
         path = tmp_path / "predictions.json"
         path.write_text(json.dumps({"split": "test", "images": images}))
         sources = {"GC-Net": (path, "gc_net"), "CAM": (path, "cam")}
-        sheet = cv2.imread(write_gallery(tmp_path, data, sources, cell=80))
-        assert sheet.shape[1] == 2 * (80 + 10) + 10
-        assert sheet.shape[0] == 3 * (80 + 26 + 10) + 10
-        # The true box covers the first one's box; the second's is apart, in blue.
-        left, right = sheet[10:90, 10:90].astype(int), sheet[10:90, 100:180].astype(int)
-        assert not np.array_equal(left, right)
-        blue = (right[..., 0] > 180) & (right[..., 2] < 90)
-        rows, columns = np.nonzero(blue)
-        assert 46 <= rows.min() <= 50 and 70 <= columns.max() <= 73
+        drawn = []
+        monkeypatch.setattr(rivals_gallery, "save_picture", lambda _, sheet: drawn.append(sheet))
+        rivals_gallery.write_gallery(tmp_path, data, sources, cell=80)
+        (sheet,) = drawn
+        assert sheet.shape == (3 * (80 + 26 + 10) + 10, 2 * (80 + 10) + 10, 3)
+        # The first method's box is the true one; the second's is apart from it.
+        order = classes_in_turn(split.labels[:3], 3)
+        height, width = split.read(int(order[0])).shape[:2]
+        scale = 80 / max(height, width)
+        for left, box in ((10, [4, 4, 20, 20]), (100, [14, 14, 30, 26])):
+            cell = sheet[10:90, left : left + 80]
+            rows, columns = np.nonzero((cell == drawing.BLUE).all(axis=-1))
+            across = (80 - round(width * scale)) // 2  # centred
+            down = 80 - round(height * scale)  # at the bottom
+            found = [columns.min() - across, rows.min() - down]
+            found += [columns.max() + 1 - across, rows.max() + 1 - down]
+            np.testing.assert_allclose(found, np.array(box) * scale, atol=1)
 
     def test_without_common_images_there_is_none(self, tmp_path):
         path = tmp_path / "predictions.json"
         path.write_text(json.dumps({"split": "test", "images": []}))
-        assert write_gallery(tmp_path, CONFIG.data, {"CAM": (path, "cam")}) is None
+        sources = {"CAM": (path, "cam")}
+        assert rivals_gallery.write_gallery(tmp_path, CONFIG.data, sources) is None
 
 
 class TestTool:

@@ -1,5 +1,6 @@
 """`--method`: the classifier of another method, trained by the runner."""
 
+import dataclasses
 import json
 
 import pytest
@@ -113,3 +114,11 @@ def test_methods_that_train_nothing_of_their_own_share_their_classifier(tmp_path
         assert runner.is_done(runner.units["classifier"])
     with Runner(config("has", epochs=1), options) as runner:
         assert not runner.is_done(runner.units["classifier"])
+
+
+def test_a_network_that_a_method_does_not_allow_is_refused_before_training(tmp_path):
+    given = small_config(classifier={"method": "has"})
+    network = dataclasses.replace(given.network, backbone="vgg16")
+    with pytest.raises(RunError, match="--method=has cannot be used: class activation maps need"):
+        train(dataclasses.replace(given, network=network), small_options(tmp_path))
+    assert not (tmp_path / "classifier").exists()
