@@ -2,7 +2,8 @@
 
 Their networks, image sizes, test images and epochs are not those of a comparison here, so that the
 figures say what a method can do, and not which one is better. Those of the paper's Tables 3 and 4
-are as it quotes them. ADL and PSOL came later or are not in it; theirs are from their own papers.
+are as it quotes them. ADL and PSOL are not in it; theirs are as their own authors published them,
+accuracies turned into errors.
 """
 
 from typing import NamedTuple
