@@ -10,6 +10,7 @@ BENCHMARKS = Registry(
     "benchmark",
     {
         "step": "benchmarks.step:report",
+        "methods": "benchmarks.methods:report",
         "pytorch": "benchmarks.pytorch:report",
         "depthwise": "benchmarks.depthwise:report",
         "allocator": "benchmarks.allocator:report",

@@ -63,7 +63,11 @@ def measure(backbone, image_size, batch_size, rounds, seed=0):
 
 def noise(model, batch_size, seed=0):
     """Return a batch of images [B, S, S, 3] and labels [B] that mean nothing."""
-    size, num_classes = model.detector.image_size, model.classifier.num_classes
+    return noise_of(model.detector.image_size, model.classifier.num_classes, batch_size, seed)
+
+
+def noise_of(size, num_classes, batch_size, seed=0):
+    """Return such a batch for any network: images of a size, labels of so many classes."""
     seeds = tf.random.split([seed, 0], 2)
     images = tf.random.stateless_uniform([batch_size, size, size, 3], seeds[0], 0, 256, tf.int32)
     labels = tf.random.stateless_uniform([batch_size], seeds[1], 0, num_classes, tf.int32)

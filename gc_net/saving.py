@@ -112,6 +112,23 @@ def load_model(folder: str | os.PathLike, precision: str | None = "float32") -> 
     return SavedModel(network, description["class_names"], description["record"])
 
 
+def trained_method(folder: str | os.PathLike) -> str | None:
+    """Return the name of the method whose classifier is in `folder`; None for other models."""
+    return _method(_read(folder)[0])
+
+
+def _method(description):
+    """Return the method of a network that `--method` has trained, by its record, or None."""
+    from gc_net.methods import GC_NET
+
+    settings = description["record"].settings.get("classifier")
+    is_classifier = description.get("model", {}).get("class_name") == "Classifier"
+    if not is_classifier or not isinstance(settings, Mapping):
+        return None
+    name = settings.get("method", GC_NET)
+    return name if isinstance(name, str) and name != GC_NET else None
+
+
 def save_localizer(
     folder: str | os.PathLike, localizer: "Localizer", dtype: str = "float32"
 ) -> None:
@@ -139,6 +156,13 @@ def load_localizer(folder: str | os.PathLike, precision: str | None = "float32")
     description, path = _read(folder)
     if "localizer" not in description:
         kind = description["model"].get("class_name")
+        method = _method(description)
+        if method is not None:
+            raise ValueError(
+                f"The model in {os.path.dirname(path)!r} is the classifier of the method "
+                f"{method!r} and has no detector. `gc-net evaluate` measures the method's own "
+                "boxes; nothing else takes it."
+            )
         raise ValueError(
             f"The model in {os.path.dirname(path)!r} is a {kind}, which localizes nothing. Give "
             "the folder of a model whose detector has been trained."
@@ -149,7 +173,7 @@ def load_localizer(folder: str | os.PathLike, precision: str | None = "float32")
             arguments[name] = _built(arguments[name], precision, path, description["record"])
     try:
         _check_kinds(arguments)
-        _check_resize_size(arguments.get("resize_size"))
+        check_resize_size(arguments.get("resize_size"))
         localizer = Localizer(
             **arguments, class_names=description["class_names"], record=description["record"]
         )
@@ -172,7 +196,8 @@ def _check_kinds(parts):
             raise ValueError(f"the {name} is a {type(part).__name__}, not a {kind.__name__}")
 
 
-def _check_resize_size(size):
+def check_resize_size(size: Any) -> None:
+    """Raise where a file names a side of squashed images that makes no sense."""
     # Such images are made for every one that is predicted.
     whole = isinstance(size, int) and not isinstance(size, bool)
     if size is not None and not (whole and 0 < size <= _LARGEST_RESIZE):

@@ -31,6 +31,12 @@ flags.DEFINE_list(
     f"Methods to compare with, of: {', '.join(METHODS.names)}. If not set, "
     f"{', '.join(DEFAULT)}, as far as the model allows; none if empty.",
 )
+flags.DEFINE_string(
+    "level_teacher",
+    None,
+    "Teacher by whose boxes of training images a level is chosen for heat maps, beside their "
+    "authors' own: auto for the committee, or as for --warmup_teacher of gc-net train.",
+)
 flags.DEFINE_bool("ten_crop", False, "Classify the mean of ten crops, as in the paper.")
 flags.DEFINE_integer("batch_size", 32, "Images a batch.", lower_bound=1)
 flags.DEFINE_integer("limit", None, "Only so many images, spread over the split.", lower_bound=1)
@@ -65,6 +71,7 @@ def main(_):
         resize_size=FLAGS.resize_size,
         cache=FLAGS.cache_dir,
         second_look=FLAGS.second_look,
+        level_teacher=FLAGS.level_teacher,
         score_maps=FLAGS.score_maps,
         report=FLAGS.report,
         replace=FLAGS.output is not None,

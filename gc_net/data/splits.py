@@ -96,6 +96,13 @@ class Dataset(abc.ABC):
     def split(self, name: str) -> Split:
         """Return the `Split` called `"train"` or `"test"`."""
 
+    def class_families(self) -> tuple[str, ...] | None:
+        """Return the family of each class, in label order; None where they belong to none.
+
+        A level of a hierarchy above the classes, for methods that learn it, too.
+        """
+        return None
+
     @abc.abstractmethod
     def truth(self, name: str) -> Truth | None:
         """Return the `Truth` of that split, or None where the dataset has no boxes for it."""

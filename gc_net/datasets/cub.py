@@ -101,6 +101,10 @@ class CUB(Dataset):
         labels = np.searchsorted(self._classes, self._lists.labels[chosen]).astype(np.int32)
         return file_split(name, self.class_names, labels, files, self._root)
 
+    def class_families(self):
+        # "Laysan Albatross" is an albatross.
+        return tuple(name.split()[-1] for name in self.class_names)
+
     def truth(self, name):
         chosen = self._chosen(name)
         if not os.path.exists(os.path.join(self.data_dir, _BOXES)):

@@ -22,11 +22,14 @@ from gc_net.evaluation import (
 from gc_net.evaluation.agreement import believed
 from gc_net.evaluation.checks import check_alike, check_classes, check_truth, spread
 from gc_net.evaluation.files import evaluation_folder, predictions, write_json
+from gc_net.evaluation.levels import choose_levels
 from gc_net.evaluation.ranking import ranking
 from gc_net.evaluation.results import Evaluation, read_history
 from gc_net.evaluation.second_look import second_classifier_size
 from gc_net.localizer import Localizer
+from gc_net.methods import localizer as method_localizer
 from gc_net.methods.base import hits_by_level
+from gc_net.methods.localizer import MethodLocalizer
 from gc_net.record import Record
 from gc_net.report.images import image_reader, mask_renderer, mean_color
 from gc_net.report.report import remove_report, write_report
@@ -48,6 +51,7 @@ def run_evaluation(
 ) -> dict[str, Any]:
     """Evaluate a saved model and write `metrics.json`, `predictions.json` and `report.html`.
 
+    The classifier of a method that was trained by `--method` is measured by that method's boxes.
     Without boxes, only the classification errors are known; the report shows what was drawn.
 
     Args:
@@ -55,15 +59,16 @@ def run_evaluation(
         dataset: A `Dataset`, or a function of the model's `Record` to one, such as
             `recorded_dataset`.
         output_dir: Folder to write to.
-        score_maps: Whether to write the masks as score maps, and the dataset's lists, in the
-            format of clovaai/wsolevaluation to `<output_dir>/wsoleval`.
+        score_maps: Whether to write the masks, or a method's heat maps, as score maps, and the
+            dataset's lists, in the format of clovaai/wsolevaluation to `<output_dir>/wsoleval`.
         report: Whether to write `report.html`.
         replace: Whether an evaluation there that was measured otherwise, say by another protocol,
             is replaced; if not, it is an error. One that was measured alike always is.
         agreement: Whether to say, without boxes, how good the shapes are believed to be, see
-            `gc_net.evaluation.agreement`; ten windows of up to 128 images are looked at.
+            `gc_net.evaluation.agreement`; ten windows of up to 128 images are looked at. Methods
+            have no shapes to ask.
         options: See `evaluate`: `protocol`, `split`, `methods`, `batch_size`, `ten_crop`,
-            `limit`, `resize_size`, `cache`, `second_look`.
+            `limit`, `resize_size`, `cache`, `second_look`, `level_teacher`, `level_folder`.
 
     Returns:
         Dict, the content of `metrics.json`.
@@ -74,12 +79,14 @@ def run_evaluation(
     protocol = protocols.get(options.get("protocol", "paper"))
     if score_maps:
         wsoleval.check_frame(protocol)
-    localizer = Localizer.load(model_dir)
+    localizer = method_localizer.load(model_dir)
     if callable(dataset):
         dataset = dataset(localizer.record)
+    folder = os.path.join(output_dir, "wsoleval")
     if score_maps:
         split = options.get("split", "test")
         check_truth(dataset.truth(split), dataset, dataset.split(split))
+        options["on_maps"] = wsoleval.map_writer(folder, dataset.split(split))
     evaluation = evaluate(
         localizer,
         dataset,
@@ -87,7 +94,7 @@ def run_evaluation(
         check=None if replace else functools.partial(check_alike, output_dir),
         **options,
     )
-    if agreement:
+    if agreement and isinstance(localizer, Localizer):
         data = dataset.split(evaluation.split)
         found = believed(localizer, data, os.fspath(model_dir))
         metrics = {**evaluation.metrics, "agreement": found}
@@ -100,8 +107,9 @@ def run_evaluation(
         write_report(output_dir, evaluation)
     print(tables.evaluation_table(evaluation.metrics))
     if score_maps:
-        folder = os.path.join(output_dir, "wsoleval")
-        command = wsoleval.write_score_maps(folder, evaluation, dataset.truth(evaluation.split))
+        has_maps = isinstance(localizer, MethodLocalizer) and localizer.method.has_maps
+        truth = dataset.truth(evaluation.split)
+        command = wsoleval.write_score_maps(folder, evaluation, truth, has_maps)
         print(f"To evaluate the score maps with clovaai/wsolevaluation:\n  {command}")
     return evaluation.metrics
 
@@ -123,8 +131,10 @@ def evaluate_run(model_dir: str | os.PathLike, dataset: Dataset, cache: str | No
     try:
         if not len(dataset.split("test")):
             print(f"The model is in {model_dir}. There are no test images to evaluate it on.")
-            localizer = Localizer.load(model_dir)
-            print(believed(localizer, dataset.split("train"), os.fspath(model_dir))["verdict"])
+            localizer = method_localizer.load(model_dir)
+            if isinstance(localizer, Localizer):
+                found = believed(localizer, dataset.split("train"), os.fspath(model_dir))
+                print(found["verdict"])
             return
         run_evaluation(model_dir, dataset, output_dir, cache=cache, agreement=True)
     except (ValueError, OSError) as error:
@@ -171,7 +181,7 @@ def recorded_dataset(
 
 
 def evaluate(
-    localizer: Localizer,
+    localizer: Localizer | MethodLocalizer,
     dataset: Dataset,
     *,
     model_dir: str = "",
@@ -184,24 +194,28 @@ def evaluate(
     resize_size: int | None = None,
     cache: str | None = None,
     second_look: float | None = None,
+    level_teacher: str | None = None,
+    level_folder: str | None = None,
     check: Callable[[Mapping[str, Any]], None] | None = None,
+    on_maps: Callable[[np.ndarray, np.ndarray], None] | None = None,
 ) -> Evaluation:
     """Evaluate a localizer on a split in one pass.
 
     Where the split has no boxes, only the classification errors are measured, and no other method.
+    A `MethodLocalizer` is measured by the boxes of its method, cut as its authors do.
 
     With a second look, the model's classes, in LocErr and in the classification errors, are those
     of the mean of the frame (or of the ten crops) and of a close-up of its shape, cut out of the
     original image. Boxes are as without, and other methods keep the classes of the frame.
 
     Args:
-        localizer: A `Localizer`.
+        localizer: A `Localizer`, or a `MethodLocalizer`.
         dataset: A `Dataset`.
         model_dir: Folder the model came from, to name it and to find the logs of its training.
         protocol: `"paper"`, `"full"` or `"wsoleval"`, see `gc_net.evaluation.protocols`.
         split: `"test"` or `"train"`.
         methods: Names of others to measure, see `gc_net.methods`. If None, all that this model
-            allows, without downloading anything.
+            allows, without downloading anything; beside a method that was trained, centred boxes.
         batch_size: Images a batch.
         ten_crop: Whether the classification errors are of the mean over ten crops, as in the
             paper. LocErr takes the class from the central one whether or not, or from its mean with
@@ -211,7 +225,12 @@ def evaluate(
             show whole images take none.
         cache: Folder for decoded images, or None.
         second_look: As for `Localizer`; its own if None.
+        level_teacher: Teacher by whose boxes of training images a level is chosen for each method
+            that cuts heat maps, see `gc_net.evaluation.levels`; `"auto"` for the committee, None
+            for no such level.
+        level_folder: Where to keep these boxes for other models, or None.
         check: Function that is given what is known of the metrics before the pass, and may raise.
+        on_maps: Function that is given the heat maps of a trained method, see `measure.collect`.
 
     Returns:
         An `Evaluation`.
@@ -243,11 +262,14 @@ def evaluate(
         "split": split,
         "ten_crop": ten_crop,
         "limit": limit,
-        "settings": _settings(localizer),
+        "level_teacher": level_teacher,
+        "settings": own_settings(localizer),
     }
     if check:
         check({**known, "images": data.fingerprint(indices)})
     methods = method_results.prepared(methods, localizer, dataset, cache, batch_size)
+    if level_teacher is not None:
+        choose_levels(methods, localizer, dataset, level_teacher, level_folder, batch_size)
     unreadable = Unreadable()
     images = None if cache is None else ImageCache(cache, data, resize_size)
     found = measure.collect(
@@ -261,13 +283,24 @@ def evaluate(
         batch_size=batch_size,
         unreadable=unreadable,
         cache=images,
+        on_maps=on_maps,
     )
     if len(truth.boxes) and not found["num_truth_boxes"].any():
         raise DataError(
             f"None of the {len(found['labels']):,} evaluated images of the {split!r} split has a "
             "box to compare with. Give images that have some, or lift the limit."
         )
-    results = method_results.results(methods, protocol, found)
+    scores = method_results.scores(methods, protocol, found)
+    title = {}
+    if isinstance(localizer, MethodLocalizer):
+        own, *scores = scores
+        found |= {"iou": own.iou, "hits": own.hits}
+        title = {"title": own.title}
+    else:
+        found["hits"] = hits_by_level(protocol, found["iou_v2"])
+    if not found["num_truth_boxes"].any():
+        scores = []
+    results = method_results.results(scores, protocol, found)
     return Evaluation(
         model=model_dir,
         dataset=dataset.name,
@@ -284,7 +317,11 @@ def evaluate(
         mask_iou=found.get("mask_iou"),
         angle_error=found.get("angle_error"),
         unreadable=tuple(unreadable),
+        method_boxes_rel_xyxy={
+            method.name: found[f"boxes_rel_xyxy/{method.name}"] for method in methods
+        },
         metrics={
+            **title,
             "num_images": len(found["labels"]),
             **_own_metrics(protocol, found),
             **known,
@@ -302,6 +339,8 @@ def evaluate(
         mean_color=mean_color(localizer.classifier),
         read_image=image_reader(data, found["index"], resize_size, image_size, images),
         render_masks=mask_renderer(localizer, found["coefficients"]),
+        confidence=found.get("confidence"),
+        **title,
         **{name: found[name] for name in _FOUND},
     )
 
@@ -318,7 +357,6 @@ _FOUND = (
     "truth_boxes_rel_xyxy",
     "num_truth_boxes",
     "iou",
-    "confidence",
 )
 
 
@@ -343,13 +381,15 @@ def _own_metrics(protocol, found):
             found["labels"],
             found["top_classes"],
             found["iou"],
-            hits_by_level(protocol, found["iou_v2"]),
+            found["hits"],
             protocol.hits(found["iou"]),
             more,
         ),
     }
-    boxed = np.isfinite(found["iou"])
-    measured["confidence"] = ranking(found["confidence"][boxed], protocol.hits(found["iou"])[boxed])
+    if "confidence" in found:
+        boxed = np.isfinite(found["iou"])
+        located = protocol.hits(found["iou"])[boxed]
+        measured["confidence"] = ranking(found["confidence"][boxed], located)
     if "angle_error" in more:
         known = more["angle_error"][np.isfinite(more["angle_error"])]
         measured["num_angles"] = len(known)
@@ -358,8 +398,10 @@ def _own_metrics(protocol, found):
     return measured
 
 
-def _settings(localizer):
+def own_settings(localizer: Localizer | MethodLocalizer) -> dict[str, Any]:
     """Return what tells one run from another, for tables that compare several."""
+    if isinstance(localizer, MethodLocalizer):
+        return localizer.settings()
     detector = localizer.detector
     return {
         "backbone": detector.backbone.name,

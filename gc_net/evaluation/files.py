@@ -28,11 +28,16 @@ def evaluation_folder(model_dir: str | os.PathLike) -> str:
 def predictions(evaluation: "Evaluation") -> dict[str, Any]:
     """Return what `predictions.json` holds: a header, and a record for every image.
 
-    Boxes and true boxes are xyxy in pixels of the original images; coefficients are relative to
-    the frame the network saw.
+    Boxes, those of other methods and true boxes are xyxy in pixels of the original images;
+    coefficients are relative to the frame the network saw.
     """
     boxes_xyxy = evaluation.boxes_in_images(evaluation.boxes_rel_xyxy)
     truth_xyxy = evaluation.boxes_in_images(evaluation.truth_boxes_rel_xyxy)
+    of_methods = {
+        name: evaluation.boxes_in_images(boxes)
+        for name, boxes in evaluation.method_boxes_rel_xyxy.items()
+        if np.isfinite(boxes).all()
+    }
     records = []
     for row, file in enumerate(evaluation.files):
         record = {
@@ -51,6 +56,10 @@ def predictions(evaluation: "Evaluation") -> dict[str, Any]:
             values = getattr(evaluation, name)
             if values is not None:
                 record[name] = _number(values[row])
+        if of_methods:
+            record["method_boxes_xyxy"] = {
+                name: _rounded(boxes[row], 2) for name, boxes in of_methods.items()
+            }
         records.append(record)
     return {
         "dataset": evaluation.dataset,

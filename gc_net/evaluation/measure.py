@@ -15,7 +15,8 @@ from gc_net.evaluation.best_shapes import best_mask_iou
 from gc_net.evaluation.protocols import Protocol
 from gc_net.localizer import Localizer
 from gc_net.methods.base import Forward, Method
-from gc_net.prediction.graph import classify, first_look, mean_of_looks
+from gc_net.methods.localizer import MethodLocalizer
+from gc_net.prediction.graph import classify, first_look, mean_of_looks, observed
 from gc_net.prediction.second_look import SecondLook
 from gc_net.shapes.frame import principal_axes
 
@@ -23,11 +24,11 @@ _TOP = 5
 
 
 def batch_function(
-    localizer: Localizer, methods: list[Method], ten_crop: bool
+    localizer: Localizer | MethodLocalizer, methods: list[Method], ten_crop: bool
 ) -> Callable[..., dict[str, Any]]:
     """Return a graph of squashed images and labels to a dict of a batch's outputs.
 
-    It is the localizer's first look. Other methods look at the features that its classifier sees.
+    It is the localizer's first look. Methods look at the features that its classifier sees.
     """
     size = localizer.resize_size
 
@@ -44,7 +45,11 @@ def batch_function(
             maps = {method.name: method.localize(forward) for method in methods}
             return {"maps": {name: values for name, values in maps.items() if values is not None}}
 
-        outputs = first_look(localizer, images, observe=observe)
+        if isinstance(localizer, MethodLocalizer):
+            windows = tf.cast(transforms.central(images, localizer.image_size), tf.float32)
+            outputs = observed(localizer.classifier, windows, observe)
+        else:
+            outputs = first_look(localizer, images, observe=observe)
         if ten_crop:
             crops = _ten_crops(images, localizer.image_size)  # [10·B, S, S, 3]
             probabilities = tf.split(classify(localizer.classifier, crops), 10)
@@ -64,26 +69,31 @@ def _ten_crops(images, image_size):
 
 
 def collect(
-    localizer: Localizer,
+    localizer: Localizer | MethodLocalizer,
     methods: list[Method],
     split: Split,
     truth: Truth,
     protocol: Protocol,
     *,
     ten_crop: bool,
+    on_maps: Callable[[np.ndarray, np.ndarray], None] | None = None,
     **options: Any,
 ) -> dict[str, np.ndarray]:
     """Run the localizer over the images and compare each batch with its truth at once.
 
     Args:
-        methods: `Method`s, prepared.
+        methods: `Method`s, prepared; that of a `MethodLocalizer` must be among them.
+        on_maps: Function that is given the places in the split [B], and the heat maps [B, h, w],
+            of every batch of a `MethodLocalizer` whose method has some.
         options: For `readable_batches`: `indices`, `batch_size`, `unreadable`, `cache`.
 
     Returns:
         Dict of arrays over the images that could be read. Coefficients and boxes are relative to
-        the windows that the networks see. Heat maps are not kept: `"map_iou"` has a pair of arrays
-        [N, T] for each method that has maps. `"frame_classes"` are those of the first look alone,
-        which methods are measured with.
+        the windows that the networks see. Heat maps are not kept: `"map_iou/<method>"` and
+        `"map_iou_v2/<method>"` have [N, T] for each method that has maps, and
+        `"boxes_rel_xyxy/<method>"` the boxes of each. `"frame_classes"` are those of the first look
+        alone, which methods are measured with. Of a `MethodLocalizer`, IoU and confidence are
+        missing: the first follows from its method's scores, the second it has not.
     """
     run = batch_function(localizer, methods, ten_crop)
     look_closer = None
@@ -100,6 +110,10 @@ def collect(
         outputs = run(batch.pop("image"), batch["label"])
         outputs = tf.nest.map_structure(lambda tensor: tensor.numpy(), outputs)
         batch = {name: tensor.numpy() for name, tensor in batch.items()}
+        if on_maps is not None and isinstance(localizer, MethodLocalizer):
+            maps = outputs["maps"].get(localizer.method.name)
+            if maps is not None:
+                on_maps(batch["index"], maps)
         outputs["frame_probabilities"] = outputs["class_probabilities"]
         if look_closer is not None:
             second = look_closer(batch["index"], outputs["boxes"])[0][:, 0]  # [B, C]
@@ -113,13 +127,21 @@ def collect(
 def _compared(localizer, methods, truth, protocol, batch, outputs):
     """Return what is kept of a batch."""
     shape, image_size = localizer.shape, localizer.image_size
-    coefficients = outputs["in_windows"]
+    boxes = {
+        method.name: method.boxes(
+            outputs["maps"].get(method.name), len(batch["index"]), image_size
+        ).astype(np.float32)
+        for method in methods
+    }
+    if isinstance(localizer, MethodLocalizer):
+        coefficients = _upright(boxes[localizer.method.name])
+    else:
+        coefficients = outputs["in_windows"]
     boxes_xyxy, num_truth = _true_boxes(truth, batch["index"])
     boxes_rel_xyxy = _boxes_in_windows(boxes_xyxy, num_truth, batch["size"], localizer)
     truth_boxes = protocol.truth_boxes(boxes_rel_xyxy, boxes_xyxy.astype(np.float64), batch["size"])
     top_classes, top_probabilities = metrics.top_k(outputs["class_probabilities"], _TOP)
     frame_classes, _ = metrics.top_k(outputs["frame_probabilities"], _TOP)
-    iou, iou_v2 = protocol.shape_iou(shape, coefficients, truth_boxes, num_truth)
     kept = {
         "index": batch["index"],
         "labels": batch["label"],
@@ -128,14 +150,16 @@ def _compared(localizer, methods, truth, protocol, batch, outputs):
         "top_probabilities": top_probabilities,
         "frame_classes": frame_classes,
         "coefficients": coefficients,
-        "confidence": outputs["confidence"],
         "boxes_rel_xyxy": np.asarray(shape.boxes(coefficients)),
         "truth_boxes_rel_xyxy": boxes_rel_xyxy,
         "num_truth_boxes": num_truth,
         "truth_boxes": truth_boxes,
-        "iou": iou,
-        "iou_v2": iou_v2,
     }
+    if not isinstance(localizer, MethodLocalizer):
+        kept["confidence"] = outputs["confidence"]
+        kept["iou"], kept["iou_v2"] = protocol.shape_iou(
+            shape, coefficients, truth_boxes, num_truth
+        )
     if "ten_crop_probabilities" in outputs:
         kept["ten_crop_classes"], _ = metrics.top_k(outputs["ten_crop_probabilities"], _TOP)
     if truth.mask is not None:
@@ -149,12 +173,19 @@ def _compared(localizer, methods, truth, protocol, batch, outputs):
         angle = np.asarray(principal_axes(frame)[2])
         kept["angle_error"] = np.degrees(metrics.angle_error(angle, truth.angles[batch["index"]]))
     for method in methods:
+        kept[f"boxes_rel_xyxy/{method.name}"] = boxes[method.name]
         if method.name in outputs["maps"]:
             maps = outputs["maps"][method.name]
             kept[f"map_iou/{method.name}"], kept[f"map_iou_v2/{method.name}"] = protocol.map_iou(
                 maps, truth_boxes, num_truth, image_size, method.cut
             )
     return kept
+
+
+def _upright(boxes_rel_xyxy):
+    """Return the coefficients [B, 4] of the upright rectangles that boxes are."""
+    first, last = boxes_rel_xyxy[:, :2], boxes_rel_xyxy[:, 2:]
+    return np.concatenate([(first + last) / 2, last - first], axis=1)
 
 
 def _true_boxes(truth, index):

@@ -1,4 +1,4 @@
-"""Other methods on their way through an evaluation: made ready before it, summed up after it."""
+"""Methods on their way through an evaluation: made ready before it, summed up after it."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,26 @@ from gc_net.evaluation.checks import spread
 from gc_net.evaluation.results import MethodResult
 from gc_net.methods import DEFAULT, get
 from gc_net.methods.base import Unsuitable
+from gc_net.methods.localizer import MethodLocalizer
 
 if TYPE_CHECKING:
     from gc_net.data.splits import Dataset
     from gc_net.evaluation.protocols import Protocol
     from gc_net.localizer import Localizer
-    from gc_net.methods.base import Method
+    from gc_net.methods.base import Method, Score
 
 _log = logging.getLogger("gc_net")
 
 # Training images that a method may be fitted on; more change a principal component little.
 _FIT_IMAGES = 1000
+# What a method that was trained stands beside, where nothing else is asked for: others would look
+# at a classifier that was not trained for them.
+_BESIDE_A_METHOD = ("constant",)
 
 
 def prepared(
     names: Sequence[str] | None,
-    localizer: "Localizer",
+    localizer: "Localizer | MethodLocalizer",
     dataset: "Dataset",
     cache: str | None,
     batch_size: int,
@@ -35,7 +39,8 @@ def prepared(
     Args:
         names: Names of methods; None for the default ones, of which those that the classifier
             does not allow are left out with a warning.
-        localizer: The `Localizer`, whose classifier they look at.
+        localizer: The `Localizer`, whose classifier they look at. The own method of a
+            `MethodLocalizer` comes first, whether it is named or not.
         dataset: The `Dataset`, of which only training images are looked at.
         cache: Folder for decoded images, or None.
         batch_size: Images a batch.
@@ -56,17 +61,20 @@ def prepared(
         )
         return (batch["image"] for batch in batches)
 
+    own = localizer.method if isinstance(localizer, MethodLocalizer) else None
+    default = DEFAULT if own is None else _BESIDE_A_METHOD
+    others = [get(name) for name in (default if names is None else names)]
+    others = [method for method in others if own is None or method.name != own.name]
     methods = []
-    for name in DEFAULT if names is None else names:
-        method = get(name)
+    for method in [*([] if own is None else [own]), *others]:
         try:
-            if method.trains:
+            if method.trains and method is not own:
                 raise Unsuitable(
                     f"it trains a classifier of its own. Use `gc-net train --method={method.name}`."
                 )
             method.fit(localizer.classifier, training_batches)
         except Unsuitable as error:
-            if names is not None:
+            if names is not None or method is own:
                 raise ValueError(f"The method {method.name!r} cannot be used: {error}") from error
             _log.warning("The method %r is left out: %s", method.name, error)
         else:
@@ -74,30 +82,39 @@ def prepared(
     return methods
 
 
-def results(
+def scores(
     methods: "Sequence[Method]", protocol: "Protocol", found: Mapping[str, Any]
-) -> dict[str, MethodResult]:
-    """Return the `MethodResult`s by name, given what `measure.collect` found.
-
-    Their LocErr takes the class of what the network sees, without a second look: that would follow
-    the shape that GC-Net placed.
-    """
-    by_name = {}
-    for method in methods:
-        scores = method.scores(
+) -> "list[Score]":
+    """Return the `Score`s of all methods, in their order, given what `measure.collect` found."""
+    return [
+        score
+        for method in methods
+        for score in method.scores(
             protocol,
             found["truth_boxes"],
             found["num_truth_boxes"],
             found.get(f"map_iou/{method.name}"),
             found.get(f"map_iou_v2/{method.name}"),
         )
-        for score in scores:
-            values = intervals.method_metrics(
-                found["labels"],
-                found["frame_classes"],
-                score.iou,
-                score.hits,
-                protocol.hits(score.iou),
-            )
-            by_name[score.name] = MethodResult(score.name, score.title, score.tuned, values)
+    ]
+
+
+def results(
+    scores: "Sequence[Score]", protocol: "Protocol", found: Mapping[str, Any]
+) -> dict[str, MethodResult]:
+    """Return the `MethodResult`s of `Score`s by name, given what `measure.collect` found.
+
+    Their LocErr takes the class of what the network sees, without a second look: that would follow
+    the shape that GC-Net placed.
+    """
+    by_name = {}
+    for score in scores:
+        values = intervals.method_metrics(
+            found["labels"],
+            found["frame_classes"],
+            score.iou,
+            score.hits,
+            protocol.hits(score.iou),
+        )
+        by_name[score.name] = MethodResult(score.name, score.title, score.tuned, values)
     return by_name

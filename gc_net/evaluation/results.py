@@ -72,6 +72,8 @@ class Evaluation:
         render_masks: Function of an array of rows [n] to the generator's masks, float32 [n, S, S].
         confidence: [N] float, how sure the model is of each localization; None where unknown.
         folder: Name of the folder of the images; empty where they are drawn.
+        title: What is measured, where it is not GC-Net: a method that was trained, and its cut.
+        method_boxes_rel_xyxy: Boxes [N, 4] of each method, by its name, at its own cut.
     """
 
     model: str
@@ -106,9 +108,16 @@ class Evaluation:
     render_masks: Callable[[np.ndarray], np.ndarray]
     confidence: np.ndarray | None = None
     folder: str = ""
+    title: str = ""
+    method_boxes_rel_xyxy: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __len__(self):
         return len(self.labels)
+
+    @property
+    def name(self) -> str:
+        """What is measured, as it stands in tables."""
+        return self.title or f"GC-Net, {self.shape.name.replace('_', ' ')}"
 
     def boxes_in_images(self, boxes_rel_xyxy: np.ndarray) -> np.ndarray:
         """Return boxes [N, ..., 4] of the frame as xyxy in pixels of the original images."""

@@ -54,7 +54,8 @@ _TUNED = "*"
 
 def evaluation_table(metrics: Mapping[str, Any]) -> str:
     """Return the table that evaluation prints, from the content of a `metrics.json`."""
-    rows = [[f"GC-Net ({metrics['settings']['shape']})", *_cells(metrics)]]
+    title = metrics.get("title") or f"GC-Net ({metrics['settings']['shape']})"
+    rows = [[title, *_cells(metrics)]]
     tuned = False
     for method in metrics["methods"].values():
         tuned = tuned or method["tuned"]

@@ -14,6 +14,7 @@ ones, which looks the same at every level: there is no best threshold to be foun
 """
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import cv2
@@ -26,7 +27,7 @@ from gc_net.evaluation.files import write_text
 from gc_net.evaluation.protocols import Protocol
 
 if TYPE_CHECKING:
-    from gc_net.data.splits import Truth
+    from gc_net.data.splits import Split, Truth
     from gc_net.evaluation.results import Evaluation
     from gc_net.shapes.base import Shape
 
@@ -144,10 +145,34 @@ def check_frame(protocol: Protocol) -> None:
         )
 
 
-def write_score_maps(folder: str | os.PathLike, evaluation: "Evaluation", truth: "Truth") -> str:
+def map_writer(
+    folder: str | os.PathLike, split: "Split"
+) -> Callable[[np.ndarray, np.ndarray], None]:
+    """Return a function that writes heat maps as score maps, for `measure.collect`.
+
+    Values are those that the evaluator can tell apart, so that it cuts what this protocol cuts.
+
+    Args:
+        folder: As for `write_score_maps`.
+        split: The `Split` of the images.
+    """
+
+    def write(index, maps):
+        for place, heat_map in zip(index, maps, strict=True):
+            shades = _eight_bits(heat_map)
+            # Half a shade above each but the last, so that no rounding takes one for another.
+            scores = np.minimum((shades + 0.5) / _NUM_CUTS, 1.0) * (shades.max() > 0)
+            _write_map(_map_path(folder, split.file(place)), scores)
+
+    return write
+
+
+def write_score_maps(
+    folder: str | os.PathLike, evaluation: "Evaluation", truth: "Truth", has_maps: bool = False
+) -> str:
     """Write score maps and lists as clovaai/wsolevaluation reads them.
 
-        <folder>/scoremaps/<file>.npy                   float32 [224, 224], zeros and ones
+        <folder>/scoremaps/<file>.npy                   float32 [224, 224], from 0 to 1
         <folder>/metadata/<name>/<split>/image_ids.txt, class_labels.txt, image_sizes.txt,
             localization.txt
 
@@ -157,6 +182,8 @@ def write_score_maps(folder: str | os.PathLike, evaluation: "Evaluation", truth:
     Args:
         evaluation: An `Evaluation` of the whole images: protocol `wsoleval` or `full`.
         truth: The split's `Truth`.
+        has_maps: Whether the maps are there already, see `map_writer`; if not, they are the shapes,
+            filled with ones.
 
     Returns:
         The command that evaluates them there.
@@ -176,8 +203,9 @@ def write_score_maps(folder: str | os.PathLike, evaluation: "Evaluation", truth:
         for box_xyxy in truth.boxes_of(evaluation.index[row]):
             corners = ",".join(str(int(max(value, 0))) for value in box_xyxy)
             lists["localization"].append(f"{file},{corners}")
-        mask = shape_masks(evaluation.shape, evaluation.coefficients[row : row + 1])[0]
-        _write_map(os.path.join(folder, "scoremaps", f"{file}.npy"), mask)
+        if not has_maps:
+            mask = shape_masks(evaluation.shape, evaluation.coefficients[row : row + 1])[0]
+            _write_map(_map_path(folder, file), mask)
     metadata = os.path.join(folder, "metadata", name, evaluation.split)
     for list_name, lines in lists.items():
         path = os.path.join(metadata, f"{list_name}.txt")
@@ -189,7 +217,11 @@ def write_score_maps(folder: str | os.PathLike, evaluation: "Evaluation", truth:
     )
 
 
-def _write_map(path, mask):
+def _map_path(folder, file):
+    return os.path.join(folder, "scoremaps", f"{file}.npy")
+
+
+def _write_map(path, scores):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with replaced_file(path, "wb") as file:
-        np.save(file, mask.astype(np.float32), allow_pickle=False)
+        np.save(file, scores.astype(np.float32), allow_pickle=False)

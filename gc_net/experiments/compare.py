@@ -16,7 +16,7 @@ _LOCALIZATION = ("loc_err_top1", "loc_err_top5", "corloc")
 # Where the dataset has masks and axes, which the paper's have not.
 _FIT = ("mask_iou", "best_mask_iou", "median_angle_error")
 # Rows of one table must agree in these, or their numbers mean different things.
-_SAME = ("dataset", "split", "protocol", "num_images", "images", "ten_crop")
+SAME = ("dataset", "split", "protocol", "num_images", "images", "ten_crop")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Form:
         group: Function of a run to what it shares with the rows of its group; other methods are one
             of their own.
         by_name: Whether rows are told apart by the names of the runs.
+        more: (group, heading) of further columns, and `more_cells`, a function of a row's first run
+            and a table_format to the cells below them.
     """
 
     labels: tuple[str, ...]
@@ -63,6 +65,8 @@ class Form:
     columns: tuple[str, ...]
     group: Callable = lambda run: None
     by_name: bool = False
+    more: tuple[tuple[str, str], ...] = ()
+    more_cells: Callable = lambda run, table_format: ()
 
 
 def _method(run: Run, table_format: Format) -> tuple[str, ...]:
@@ -152,14 +156,14 @@ def with_methods(run: Run) -> list[Run]:
     methods = run.metrics.get("methods", run.metrics.get("baselines", {}))
     for method in methods.values():
         title = method["title"] + (" *" if method["tuned"] else "")
-        shared = {name: run.metrics.get(name) for name in _SAME}
+        shared = {name: run.metrics.get(name) for name in SAME}
         rows.append(Run(title, {**shared, **method}, other_method=True))
     return rows
 
 
 def table(
     runs: Sequence[Run],
-    form: str = "methods",
+    form: str | Form = "methods",
     table_format: str = "markdown",
     intervals: bool = False,
 ) -> str:
@@ -171,7 +175,7 @@ def table(
 
     Args:
         runs: List of `Run`.
-        form: `"methods"`, `"losses"`, `"geometries"` or `"all"`.
+        form: `"methods"`, `"losses"`, `"geometries"` or `"all"`; or a `Form`.
         table_format: `"markdown"`, `"latex"` or `"text"`.
         intervals: Whether rows of a single run show their 95 % interval.
 
@@ -181,7 +185,8 @@ def table(
     if not runs:
         raise ValueError("There is no run to make a table of.")
     _check_comparable(runs)
-    form, table_format = FORMS.get(form), TABLE_FORMATS.get(table_format)()
+    form = FORMS.get(form) if isinstance(form, str) else form
+    table_format = TABLE_FORMATS.get(table_format)()
     groups = {}
     for run in runs:
         groups.setdefault(_place(run, form, table_format), []).append(run)
@@ -199,8 +204,9 @@ def table(
             rows.append(None)
         previous = group
         cells = [_cell(groups[key], name, best[name], table_format, intervals) for name in columns]
-        rows.append([*labels, *cells])
-    return table_format.table(form.labels, [METRICS[name][:2] for name in columns], rows)
+        rows.append([*labels, *cells, *form.more_cells(groups[key][0], table_format)])
+    headings = [*(METRICS[name][:2] for name in columns), *form.more]
+    return table_format.table(form.labels, headings, rows)
 
 
 def statistics(runs: Sequence[Run], name: str) -> tuple[float | None, float | None]:
@@ -245,7 +251,7 @@ def _cell(runs, name, best, table_format, intervals):
 
 
 def _check_comparable(runs):
-    for name in _SAME:
+    for name in SAME:
         values = {}
         for run in runs:
             values.setdefault(run.metrics.get(name), run.name)

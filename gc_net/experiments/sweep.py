@@ -11,7 +11,8 @@ that differ in the detector. The same call resumes where it was stopped.
 import dataclasses
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from gc_net.evaluation.files import write_json, write_text
 from gc_net.experiments import compare
@@ -107,6 +108,38 @@ def run_sweep(
         )
     seeds = [config.seed] if seeds is None else seeds
     measure = {"protocol": protocol, "split": split, "ten_crop": ten_crop, "limit": limit}
+    finished = []
+    for run in runs_of_variants(config, options, variants, seeds, measure):
+        finished.append(run)
+        text = _write(options.work_dir, finished, variants, form)
+    return text
+
+
+def runs_of_variants(
+    config: TrainConfig,
+    options: RunOptions,
+    variants: Mapping[str, Mapping],
+    seeds: Sequence[int],
+    measure: Mapping[str, Any],
+    methods: Mapping[str, Sequence[str]] | None = None,
+    sharing: Collection[str] | None = None,
+    **evaluation: Any,
+) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    """Train and evaluate every variant with every seed; yield each as soon as it is done.
+
+    What is done already is neither trained nor evaluated again.
+
+    Args:
+        config, options, variants, seeds: As for `run_sweep`.
+        measure: Arguments of `evaluate` that metrics.json records. Runs that were measured
+            otherwise are measured again.
+        methods: Other methods that each variant is measured with, by its name; none if None.
+        sharing: Variants that may take each other's stages; all if None.
+        evaluation: Further arguments of `run_evaluation`.
+
+    Yields:
+        The variant's name, the seed, and the content of the run's metrics.json.
+    """
     # Every configuration is made first, so that a mistake in the last one shows before the first.
     configs = {
         (name, seed): changed(config, {**changes, "seed": seed})
@@ -114,20 +147,22 @@ def run_sweep(
         for name, changes in variants.items()
     }
     folders = {key: os.path.join(options.work_dir, key[0], f"seed{key[1]}") for key in configs}
-    finished = []
     for (name, seed), settings in configs.items():
         work_dir = folders[name, seed]
-        others = [folder for folder in folders.values() if folder != work_dir]
+        others = [
+            folder
+            for (other, _), folder in folders.items()
+            if folder != work_dir and (sharing is None or {name, other} <= {*sharing})
+        ]
         reuse = ",".join(filter(None, [options.reuse, *others]))
         own = dataclasses.replace(options, work_dir=work_dir, reuse=reuse)
         # One cache for all runs: they read the same images.
         own = dataclasses.replace(own, cache_dir=_shared_cache(settings, options) or "none")
-        finished.append((name, seed, _run(settings, own, measure)))
-        text = _write(options.work_dir, finished, variants, form)
-    return text
+        asked = (methods or {}).get(name, ())
+        yield name, seed, _run(settings, own, measure, asked, evaluation)
 
 
-def _run(config, options, measure):
+def _run(config, options, measure, methods, evaluation):
     """Return the content of a run's metrics.json; train and evaluate where that is not done."""
     metrics_file = os.path.join(options.work_dir, "evaluation", compare.METRICS_FILE)
     model_dir = os.path.join(options.work_dir, "model")
@@ -136,7 +171,8 @@ def _run(config, options, measure):
         run_folder.check_settings(options.work_dir, config.resolved().to_dict())
         metrics = compare.read_run(metrics_file).metrics
         # A file that does not say how it was measured is as good as none.
-        if all(name in metrics and metrics[name] == measure[name] for name in measure):
+        alike = all(name in metrics and metrics[name] == measure[name] for name in measure)
+        if alike and all(_has_method(metrics, name) for name in methods):
             return metrics
     import keras
 
@@ -150,11 +186,18 @@ def _run(config, options, measure):
         model_dir,
         recorded_dataset,
         os.path.dirname(metrics_file),
-        methods=(),
-        report=False,
+        methods=methods,
         cache=None if options.cache_dir == "none" else options.cache_dir,
+        **{"report": False, **evaluation},
         **measure,
     )
+
+
+def _has_method(metrics, name):
+    """Return whether a method was measured in a run: as another one, or as its own."""
+    known = metrics.get("methods", {})
+    own = metrics.get("settings", {}).get("method") == name
+    return own or name in known or f"{name}_fixed" in known
 
 
 def _shared_cache(config, options):

@@ -1,12 +1,13 @@
 """What every method offers."""
 
 import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from gc_net import heat_maps
 from gc_net.classifier import Classifier
 from gc_net.evaluation.protocols import Protocol
 from gc_net.metrics import IOU_THRESHOLDS
@@ -76,8 +77,17 @@ class Method(abc.ABC):
         """Whether it needs a classifier of its own."""
         return self.training is not None or self.head != "native"
 
+    @property
+    def has_maps(self) -> bool:
+        """Whether it has heat maps, by which it finds boxes."""
+        return type(self).localize is not Method.localize
+
     def trained(
-        self, classifier: Classifier, masks: RandomMasks | None = None, seed: int = 0
+        self,
+        classifier: Classifier,
+        masks: RandomMasks | None = None,
+        seed: int = 0,
+        families: Sequence[str] | None = None,
     ) -> MaskedClassifier:
         """Return the model, not yet compiled, whose training trains `classifier`.
 
@@ -85,10 +95,19 @@ class Method(abc.ABC):
             classifier: A new `Classifier` with this method's `head`.
             masks: A `RandomMasks` layer, or None.
             seed: Of what is drawn in training.
+            families: Name of the family of each class, or None; see `Dataset.class_families`.
         """
         if self.training is None:
             return MaskedClassifier(classifier, masks)
-        return self.training(classifier, masks, seed=seed)
+        return self.training(classifier, masks, seed=seed, families=families)
+
+    def check(self, classifier: Classifier) -> None:
+        """Raise `Unsuitable` if a classifier of this kind will not do, before it is trained.
+
+        Args:
+            classifier: A `Classifier` with any weights.
+        """
+        return None
 
     def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         """Get ready: raise `Unsuitable` if `classifier` will not do, fit what needs fitting.
@@ -104,6 +123,25 @@ class Method(abc.ABC):
         """Return heat maps [B, h, w] of a batch, or None; runs inside a graph."""
         return None
 
+    def boxes(self, maps: np.ndarray | None, num_images: int, image_size: int) -> np.ndarray:
+        """Return the boxes that the first of its `scores` is of: `boxes_rel_xyxy` [B, 4].
+
+        NaN where they are not known, as of a method that has neither maps nor boxes of its own.
+
+        Args:
+            maps: [B, h, w], what `localize` returned, or None.
+            num_images: B.
+            image_size: Side of the frame, to which maps are enlarged.
+        """
+        if maps is None or (self.cut is None and not self.own_levels):
+            return np.full((num_images, 4), np.nan)
+        return heat_maps.boxes(maps, self.own_levels, image_size, self.cut)[:, 0]
+
+    @property
+    def own_levels(self) -> list[float]:
+        """The level of its maps that its boxes are cut at; none where it has a `cut`."""
+        return []
+
     @abc.abstractmethod
     def scores(
         self,
@@ -113,7 +151,7 @@ class Method(abc.ABC):
         iou: np.ndarray,
         iou_v2: np.ndarray,
     ) -> list[Score]:
-        """Return the `Score`s of all images.
+        """Return the `Score`s of all images; the first is what the method is measured by.
 
         Args:
             protocol: The `Protocol`.
@@ -128,32 +166,42 @@ class HeatMapMethod(Method):
 
     Attributes:
         level: Cut that its authors use; 0 is a map's lowest value and 1 its highest.
+        chosen_level: One that was chosen without boxes, see `gc_net.evaluation.levels`; None where
+            none was.
     """
 
     level: float
+    chosen_level: float | None = None
+
+    @property
+    def own_levels(self) -> list[float]:
+        return [self.level]
 
     def scores(self, protocol: Protocol, truth_boxes, num_truth, iou, iou_v2) -> list[Score]:
         hits = hits_by_level(protocol, iou_v2)  # [L, N, T]
+
+        def at(level, kind, title):
+            place = int(np.abs(protocol.levels - level).argmin())
+            title = f"{self.title}, {title}"
+            return Score(f"{self.name}_{kind}", title, False, iou[:, place], hits[..., place])
+
+        found = [at(self.level, "fixed", f"cut at {self.level:g}")]
+        if self.chosen_level is not None:
+            title = f"cut at {self.chosen_level:.3g}, chosen without boxes"
+            found.append(at(self.chosen_level, "chosen", title))
         known = num_truth > 0
-        fixed = int(np.abs(protocol.levels - self.level).argmin())
         best = int(protocol.hits(iou[known]).sum(axis=0).argmax())
         best_each = hits[:, known].sum(axis=1).argmax(axis=-1)  # [L]
-        return [
-            Score(
-                f"{self.name}_fixed",
-                f"{self.title}, cut at {self.level:g}",
-                False,
-                iou[:, fixed],
-                hits[..., fixed],
-            ),
+        found.append(
             Score(
                 f"{self.name}_best",
                 f"{self.title}, best cut {protocol.levels[best]:.3g}",
                 True,
                 iou[:, best],
                 np.take_along_axis(hits, best_each[:, None, None], axis=-1)[..., 0],
-            ),
-        ]
+            )
+        )
+        return found
 
 
 def hits_by_level(protocol: Protocol, iou: np.ndarray) -> np.ndarray:

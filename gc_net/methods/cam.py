@@ -16,6 +16,9 @@ class CAM(HeatMapMethod):
     title = "CAM"
     level = 0.2  # of the maximum, as in Zhou et al.
 
+    def check(self, classifier: Classifier) -> None:
+        pooled_kernel(classifier)
+
     def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
         self._kernel = pooled_kernel(classifier)  # [C, num_classes]
 

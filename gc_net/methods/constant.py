@@ -9,6 +9,7 @@ from gc_net.methods.base import Method, Score, hits_by_level
 # Sides that are tried, in the frame's width and height; up to the frame and a little beyond, as
 # the paper's crop cuts objects off.
 _SIDES = np.arange(0.3, 1.2001, 0.02)
+_HALF = np.sqrt(0.5)  # sides of half the area
 
 
 class Constant(Method):
@@ -17,11 +18,13 @@ class Constant(Method):
     name = "constant"
     title = "Centred box"
 
+    def boxes(self, maps: np.ndarray | None, num_images: int, image_size: int) -> np.ndarray:
+        return np.broadcast_to(centred(_HALF, _HALF), (num_images, 4))
+
     def scores(self, protocol: Protocol, truth_boxes, num_truth, iou, iou_v2) -> list[Score]:
-        half = np.sqrt(0.5)
         best = self.best(protocol, truth_boxes, num_truth)
         return [
-            self._score(protocol, truth_boxes, num_truth, half, half, "fixed", "half the area"),
+            self._score(protocol, truth_boxes, num_truth, _HALF, _HALF, "fixed", "half the area"),
             self._score(protocol, truth_boxes, num_truth, *best, "best", "best"),
         ]
 

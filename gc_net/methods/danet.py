@@ -1,8 +1,10 @@
 """Divergent activation, DA-Net (Xue et al., ICCV 2019)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 from keras import layers
 
@@ -22,27 +24,60 @@ class DivergentMaps(keras.Model):
         self, backbone: Backbone, num_outputs: int, feature_shape: Sequence[int], name: str = "head"
     ):
         super().__init__(name=name)
-        inputs = keras.Input(tuple(feature_shape))
-        x = layers.Conv2D(num_outputs * NUM_MAPS, 1, dtype="float32", name="outputs")(inputs)
-        x = layers.Reshape((*x.shape[1:3], num_outputs, NUM_MAPS))(x)
-        self.maps = keras.Model(inputs, x, name="maps")  # to [B, h, w, C, K]
+        self.maps = divergent_maps(num_outputs, feature_shape, "maps")  # to [B, h, w, C, K]
         self.built = True
 
     def call(self, features: tf.Tensor, training: bool = False) -> tf.Tensor:
-        return tf.reduce_mean(self.maps(features, training=training), axis=(1, 2, 4))
+        return pooled(self.maps(features, training=training))
 
 
 class Divergent(ClassifierTraining):
-    """The maps of an image's class must look at different places."""
+    """The maps of an image's class must look at different places.
+
+    Where classes have families, so must those of its family: what relatives have in common is
+    rarely the part that tells them apart.
+    """
+
+    def __init__(self, classifier: Classifier, *args: Any, **kwargs: Any):
+        super().__init__(classifier, *args, **kwargs)
+        self.family_maps = None
+        if self.class_families is not None:
+            names, self.family_of_class = np.unique(self.class_families, return_inverse=True)
+            # Families of one class each would only be learned twice.
+            if 1 < len(names) < len(self.class_families):
+                shape = classifier.trunk.output.shape[1:]
+                self.family_maps = divergent_maps(len(names), shape, "family_maps")
 
     def outputs(self, normalized: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         features = self.classifier.trunk(normalized, training=training)
         maps = self.classifier.head.maps(features, training=training)
-        return {"logits": tf.reduce_mean(maps, axis=(1, 2, 4)), "maps": maps}
+        outputs = {"logits": pooled(maps), "maps": maps}
+        if self.family_maps is not None:
+            outputs["family_maps"] = self.family_maps(features, training=training)
+        return outputs
 
     def class_loss(self, labels: tf.Tensor, outputs: dict[str, tf.Tensor]) -> tf.Tensor:
         own = class_maps(outputs["maps"], labels)
-        return super().class_loss(labels, outputs) + WEIGHT * similarity(own)
+        loss = super().class_loss(labels, outputs) + WEIGHT * similarity(own)
+        if self.family_maps is not None:
+            maps = outputs["family_maps"]
+            families = tf.gather(tf.constant(self.family_of_class, tf.int32), labels)
+            loss += self.loss.call(families, pooled(maps))
+            loss += WEIGHT * similarity(class_maps(maps, families))
+        return loss
+
+
+def divergent_maps(num_classes: int, feature_shape: Sequence[int], name: str) -> keras.Model:
+    """Return a network from features [B, h, w, C] to maps [B, h, w, num_classes, K]."""
+    inputs = keras.Input(tuple(feature_shape))
+    x = layers.Conv2D(num_classes * NUM_MAPS, 1, dtype="float32", name="outputs")(inputs)
+    x = layers.Reshape((*x.shape[1:3], num_classes, NUM_MAPS))(x)
+    return keras.Model(inputs, x, name=name)
+
+
+def pooled(maps: tf.Tensor) -> tf.Tensor:
+    """Return the logits [B, C] of maps [B, h, w, C, K]: means over maps and positions."""
+    return tf.reduce_mean(maps, axis=(1, 2, 4))
 
 
 def class_maps(maps: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -64,9 +99,11 @@ class DANet(HeatMapMethod):
     """Several maps for each class that are kept from being alike, so that together they see more.
 
     The discrepant divergent activation of the paper: the mean cosine between the maps of the true
-    class is a term of the loss. Differs from the paper: its second part, one more classifier for
-    each level of a hierarchy of classes, is left out, as datasets here have no hierarchy yet; four
-    maps a class.
+    class is a term of the loss. So is, where the dataset says its classes' families, a second
+    classifier of these, the hierarchical part; CUB's names give them by their last word. Differs
+    from the paper: one level above the classes, in place of a taxonomy's several; family maps teach
+    the features and are left behind with the training, where the paper joins them with the class
+    maps; four maps a class.
     """
 
     name = "danet"

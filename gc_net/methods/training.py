@@ -5,6 +5,7 @@
 a `Classifier`, and is saved as one: what only training needs is left behind.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -22,6 +23,7 @@ class ClassifierTraining(MaskedClassifier):
         classifier: The `Classifier` to train.
         masks: A `RandomMasks` layer, or None.
         seed: Of what the method draws; the generator's state is a variable of the model.
+        families: Name of the family of each class, for a method that learns a hierarchy, or None.
     """
 
     def __init__(
@@ -29,9 +31,11 @@ class ClassifierTraining(MaskedClassifier):
         classifier: Classifier,
         masks: RandomMasks | None = None,
         seed: int = 0,
+        families: Sequence[str] | None = None,
         **kwargs: Any,
     ):
         super().__init__(classifier, masks, **kwargs)
+        self.class_families = families
         self.seeds = ReplicaSeeds(seed)
         self._mean = _Mean(name="mean")
 

@@ -105,14 +105,34 @@ def first_look(
         logits = classifier.from_normalized(together)
         whole, *masked = ops.split(_probabilities(logits), len(views), axis=0)
     else:
-        descriptors, features = _describing(classifier)(normalized, training=False)
-        whole = _probabilities(classifier.head(features, training=False))
+        outputs |= observed(classifier, placed.windows, observe, normalized)
+        whole = outputs["class_probabilities"]
         masked = [_probabilities(classifier.from_normalized(view)) for view in views[1:]]
-        outputs |= observe(Seen(placed.windows, normalized, descriptors, features))
     outputs["class_probabilities"] = whole
     if evidence:
         outputs["inside_probabilities"], outputs["outside_probabilities"] = masked
     return outputs
+
+
+def observed(
+    classifier, windows: Any, observe: Callable[[Seen], Mapping[str, Any]], normalized: Any = None
+) -> dict[str, Any]:
+    """Classify windows, and let another method look at what the classifier sees in them.
+
+    Args:
+        windows: float32 [B, S, S, 3] in 0–255.
+        observe: As for `first_look`.
+        normalized: The same normalized, where that is known already.
+
+    Returns:
+        Dict of `class_probabilities` [B, C] and what `observe` returns.
+    """
+    if normalized is None:
+        normalized = classifier.normalize(windows)
+    descriptors, features = _describing(classifier)(normalized, training=False)
+    probabilities = _probabilities(classifier.head(features, training=False))
+    found = observe(Seen(windows, normalized, descriptors, features))
+    return {"class_probabilities": probabilities, **found}
 
 
 def classify(classifier, images: Any) -> Any:

@@ -56,6 +56,7 @@ def render(evaluation: Evaluation) -> str:
     return render_page(
         "gc_net.report",
         "report",
+        subject=evaluation.title or "GC-Net",
         title=f"{evaluation.folder or evaluation.dataset}, {evaluation.split} split",
         about=_about(evaluation),
         has_boxes=has_boxes,
@@ -130,9 +131,8 @@ def _rival(evaluation):
 
 
 def _methods(evaluation):
-    """Return the rows of the table: GC-Net, and the other methods; tuned ones are marked."""
-    name = f"GC-Net, {evaluation.shape.name.replace('_', ' ')}"
-    rows = [(name, "own", evaluation.metrics)]
+    """Return the rows of the table: what is measured, and other methods; tuned ones are marked."""
+    rows = [(evaluation.name, "own", evaluation.metrics)]
     for result in evaluation.methods.values():
         rows.append((result.title, "is-tuned" if result.tuned else "", result.metrics))
     return [{"name": name, "style": style, "cells": _cells(found)} for name, style, found in rows]
@@ -153,8 +153,8 @@ def _cells(metrics):
 
 def _next_steps(evaluation, has_boxes):
     """Return commands for what one does next with such a model."""
-    if not evaluation.model:
-        return []
+    if not evaluation.model or evaluation.title:
+        return []  # what follows takes a detector
     model = shlex.quote(f"--model={evaluation.model}")
     steps = [
         {

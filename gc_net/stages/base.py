@@ -144,6 +144,10 @@ class Stage:
         """Return what else tells its result from those of other units of the same settings."""
         return {}
 
+    def recorded(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings that its result depends on, less what makes no difference to it."""
+        return settings
+
     def result(self, config: Settings) -> str:
         """Return the file in its folder that is written last, and so says that it is done."""
         return os.path.join("model", "model.json")

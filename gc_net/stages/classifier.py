@@ -69,8 +69,22 @@ class ClassifierStage(Stage):
     provides = ("classifier",)
     of_all_methods = True
 
+    def recorded(self, settings):
+        # Methods that train nothing of their own have one and the same classifier as GC-Net, which
+        # runs can share.
+        section = settings["classifier"]
+        plain = section["method"] != GC_NET and not methods.get(section["method"]).trains
+        return {**settings, "classifier": {**section, "method": GC_NET}} if plain else settings
+
     def check(self, run):
-        run.check_network()
+        classifier, method = run.check_network(), run.settings.method
+        if method != GC_NET:
+            from gc_net.methods.base import Unsuitable
+
+            try:
+                methods.get(method).check(classifier)
+            except Unsuitable as error:
+                raise run.error(f"--method={method} cannot be used: {error}") from error
         return 0 if run.settings.recipe == "none" else super().check(run)
 
     def batches(self, run) -> Batches | None:
@@ -94,7 +108,9 @@ class ClassifierStage(Stage):
         if settings.method == GC_NET:
             model = MaskedClassifier(classifier, masks)
         else:
-            model = methods.get(settings.method).trained(classifier, masks, run.config.seed)
+            model = methods.get(settings.method).trained(
+                classifier, masks, run.config.seed, run.dataset.class_families()
+            )
         if num_steps:
             model.compile(optimizer(settings, num_steps))
         return model

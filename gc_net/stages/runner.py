@@ -5,7 +5,8 @@ work_dir/
     training_images.npz  sizes and times of the images' files
     <stage>/             config.json, log.csv, tensorboard/, checkpoints/ while it is trained, and
                          its result: mostly model/, see gc_net.saving
-    model/               the localizer, put together from what the stages have left
+    model/               the localizer, put together from what the stages have left; the classifier,
+                         where --method names another method than GC-Net
 
 What a stage depends on is what it `reads` and what the stages that it `needs` do. That decides in
 which order they run, what is recorded in a stage's folder and refused if it differs, and which
@@ -28,7 +29,7 @@ from gc_net.localizer import Localizer
 from gc_net.methods import GC_NET
 from gc_net.record import Record
 from gc_net.run_files import RunError
-from gc_net.saving import MODEL_FILE
+from gc_net.saving import MODEL_FILE, save_model
 from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
 from gc_net.stages.config import RunOptions, TrainConfig
@@ -40,6 +41,8 @@ from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
 
 REQUIRED_PARTS = {"classifier", "detector", "generator"}
+# Of another method than GC-Net, which finds objects by its classifier.
+REQUIRED_PARTS_OF_METHODS = {"classifier"}
 # Where a training is given in steps, a line of the log is of about so many of them.
 LOGGED_STEPS = 250
 
@@ -88,7 +91,9 @@ class Runner:
         self.model_dir = os.path.join(self.work_dir, "model")
         self.reused = [_full_path(path) for path in options.reuse.split(",") if path]
         kinds = [STAGES.get(name) for name in STAGES]
-        if self.config.classifier.method != GC_NET:
+        self._is_gc_net = self.config.classifier.method == GC_NET
+        self._required_parts = REQUIRED_PARTS if self._is_gc_net else REQUIRED_PARTS_OF_METHODS
+        if not self._is_gc_net:
             kinds = [kind for kind in kinds if kind.of_all_methods]
         units = [unit for kind in kinds for unit in kind.units(self.config)]
         self.units = {unit.name: unit for unit in units}
@@ -153,10 +158,10 @@ class Runner:
         return self.model_dir
 
     def has_model(self, stages: Iterable[str] | None = None) -> bool:
-        """Return whether these stages, and what they need, have left a localizer."""
+        """Return whether these stages, and what they need, have left a model of the method."""
         plan = in_order(self._asked(stages), self.units)
         provided = {name for unit in plan for name in unit.provides}
-        return provided >= REQUIRED_PARTS and _is_file(self.model_dir, MODEL_FILE)
+        return provided >= self._required_parts and _is_file(self.model_dir, MODEL_FILE)
 
     def folder(self, unit: Stage) -> str:
         """Return where the result of a stage is: in this run's folder, or in one that is reused."""
@@ -173,7 +178,7 @@ class Runner:
         found = recorded_settings(self.config, type(unit))
         if "data" in settings_read(type(unit)):
             found["training_images"] = self._fingerprint
-        return {**found, **unit.record()}
+        return unit.recorded({**found, **unit.record()})
 
     @functools.cached_property
     def _fingerprint(self):
@@ -397,13 +402,14 @@ class Runner:
         return [*first, *shown, *own]
 
     def _put_together(self, plan, anew):
-        """Write the localizer, where all of its parts are done and it is not the one that is there.
+        """Write the model, where all of its parts are done and it is not the one that is there.
 
-        It can differ in what needs no training, such as the second look.
+        It can differ in what needs no training, such as the second look. Of another method than
+        GC-Net it is the classifier.
         """
         done = [unit for unit in plan if unit.provides and self.is_done(unit)]
         provided = {name for unit in done for name in unit.provides}
-        if not provided >= REQUIRED_PARTS:
+        if not provided >= self._required_parts:
             return
         path = os.path.join(self.model_dir, MODEL_FILE)
         recorded = (run_folder.read_json(path) or {}).get("record", {})
@@ -412,11 +418,21 @@ class Runner:
         same = all(recorded.get(name) == json.loads(json.dumps(given[name])) for name in given)
         if _agreed(f"record in {path}", same) and not anew:
             return
-        localizer = self.localizer(done)
+        if self._is_gc_net:
+            save = self.localizer(done).save
+        else:
+            save = functools.partial(self._save_classifier, units=done)
         if self.chief:
             with run_folder.writing(self.model_dir):
-                localizer.save(self.model_dir)
+                save(self.model_dir)
         devices.barrier()
+
+    def _save_classifier(self, folder, units):
+        parts = {}
+        for unit in units:
+            parts |= unit.parts(StageRun(self, unit))
+        record = self.record(stages=[unit.name for unit in units])
+        save_model(folder, parts["classifier"], self.dataset.class_names, record)
 
     def localizer(self, units: Iterable[Stage]) -> Localizer:
         """Return the localizer made of the parts that some stages have left."""

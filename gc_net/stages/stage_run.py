@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import keras
 import numpy as np
 
+from gc_net.classifier import Classifier
 from gc_net.data.splits import Dataset
 from gc_net.localizer import Localizer
 from gc_net.run_files import RunError
@@ -123,17 +124,16 @@ class StageRun:
         num_folds = self.config.classifier.num_folds
         return assign_folds(self.data.split.labels, num_folds, self.config.seed)
 
-    def check_network(self, image_size: int | None = None) -> None:
-        """Build the network that training starts from, for its errors alone.
+    def check_network(self, image_size: int | None = None) -> Classifier:
+        """Build the network that training starts from, for its errors; return it.
 
         Args:
             image_size: Of a network that is not the classifier.
         """
         try:
             if image_size is None:
-                build_classifier(self.config, len(self.class_names))
-            else:
-                untrained(self.config, len(self.class_names), image_size)
+                return build_classifier(self.config, len(self.class_names))
+            return untrained(self.config, len(self.class_names), image_size)
         except RuntimeError as error:  # a download that failed
             raise RunError(str(error)) from error
 

@@ -47,6 +47,7 @@ def test_splits_are_joined_by_id(copy):
     np.testing.assert_array_equal(train.labels, [0, 1])
     assert train.labels.dtype == np.int32
     assert train.class_names == ("Black footed Albatross", "Parakeet Auklet")
+    assert dataset.class_families() == ("Albatross", "Auklet")
 
 
 def test_boxes_become_corners_in_the_order_of_the_split(copy):

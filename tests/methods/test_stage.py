@@ -1,5 +1,6 @@
 """`--method`: the classifier of another method, trained by the runner."""
 
+import dataclasses
 import json
 
 import pytest
@@ -8,11 +9,11 @@ import tensorflow as tf
 from gc_net.methods import METHODS, has
 from gc_net.methods.cam import CAM
 from gc_net.methods.training import ClassifierTraining
-from gc_net.saving import load_model
+from gc_net.saving import load_model, trained_method
 from gc_net.settings import Settings
 from gc_net.stages.classifier import ClassifierConfig
 from gc_net.stages.run_folder import RunError
-from gc_net.stages.runner import train
+from gc_net.stages.runner import Runner, train
 from gc_net.training import loop
 from tests.training.samples import assert_same_weights, small_config, small_options
 
@@ -29,8 +30,8 @@ def finished(tmp_path_factory):
 
 
 def test_a_method_trains_its_classifier_and_no_detector(finished):
-    assert (finished / "classifier" / "model").is_dir()
-    assert not (finished / "detector").exists() and not (finished / "model").exists()
+    assert not (finished / "detector").exists()
+    assert_same_weights(finished / "model", finished / "classifier" / "model")
     record = json.loads((finished / "classifier" / "config.json").read_text())
     assert record["config"]["classifier"]["method"] == "has"
 
@@ -98,3 +99,26 @@ def test_a_method_that_is_registered_is_trained_by_its_name(tmp_path, monkeypatc
         assert "dim" in known  # which --help lists
         train(config("dim"), small_options(tmp_path))
     assert isinstance(trained[0], Dimmed)
+
+
+def test_methods_that_train_nothing_of_their_own_share_their_classifier(tmp_path):
+    train(config("cam", epochs=1), small_options(tmp_path / "cam"))
+    options = small_options(tmp_path / "other", reuse=str(tmp_path / "cam"))
+    train(config("ddt", epochs=1), options)
+    assert not (tmp_path / "other" / "classifier").exists()
+    assert trained_method(tmp_path / "cam" / "model") == "cam"
+    assert trained_method(tmp_path / "other" / "model") == "ddt"
+    # GC-Net's own is the same, and that of HaS is another.
+    options = small_options(tmp_path / "gc_net", reuse=str(tmp_path / "cam"))
+    with Runner(config("gc_net", epochs=1), options) as runner:
+        assert runner.is_done(runner.units["classifier"])
+    with Runner(config("has", epochs=1), options) as runner:
+        assert not runner.is_done(runner.units["classifier"])
+
+
+def test_a_network_that_a_method_does_not_allow_is_refused_before_training(tmp_path):
+    given = small_config(classifier={"method": "has"})
+    network = dataclasses.replace(given.network, backbone="vgg16")
+    with pytest.raises(RunError, match="--method=has cannot be used: class activation maps need"):
+        train(dataclasses.replace(given, network=network), small_options(tmp_path))
+    assert not (tmp_path / "classifier").exists()

@@ -287,3 +287,27 @@ class TestDANet:
         np.testing.assert_allclose(head(features), maps.mean(axis=(1, 2, 4)), rtol=1e-5, atol=1e-6)
         own = danet.class_maps(maps, [2, 0]).numpy()
         np.testing.assert_array_equal(own[1, 3], maps[1, :, :, 0, 3])
+
+    def test_families_are_learned_beside_the_classes(self):
+        families = ("Gull", "Tern", "Gull")
+        model = danet.Divergent(tiny("danet"), families=families)
+        model.compile("adam")
+        images, _ = batch(count=3)
+        labels = tf.constant([2, 1, 0])
+        outputs = model(images, training=True)
+        maps = outputs["family_maps"].numpy()
+        assert maps.shape == (3, 4, 4, 2, danet.NUM_MAPS)
+        found = model.class_loss(labels, outputs).numpy()
+        of_families = np.array([0, 1, 0])  # in order of the alphabet
+        logits = maps.mean(axis=(1, 2, 4))
+        entropy = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(3), of_families]
+        alike = danet.similarity(danet.class_maps(maps, of_families)).numpy()
+        plain = danet.Divergent(tiny("danet"))
+        plain.compile("adam")
+        expected = plain.class_loss(labels, outputs).numpy() + entropy + danet.WEIGHT * alike
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+    @pytest.mark.parametrize("families", [None, ("A", "A", "A"), ("A", "B", "C")])
+    def test_families_that_say_nothing_new_are_not_learned(self, families):
+        model = danet.Divergent(tiny("danet"), families=families)
+        assert model.family_maps is None
