@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gc_net import engines
 from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Unreadable
 from gc_net.data.splits import DataError, Dataset, Truth
+from gc_net.engines.base import Engine
 from gc_net.evaluation import (
     intervals,
     measure,
@@ -63,7 +65,7 @@ def run_evaluation(
         agreement: Whether to say, without boxes, how good the shapes are believed to be, see
             `gc_net.evaluation.agreement`; ten windows of up to 128 images are looked at.
         options: See `evaluate`: `protocol`, `split`, `methods`, `batch_size`, `ten_crop`,
-            `limit`, `resize_size`, `cache`, `second_look`.
+            `limit`, `resize_size`, `cache`, `second_look`, `engine`.
 
     Returns:
         Dict, the content of `metrics.json`.
@@ -89,7 +91,8 @@ def run_evaluation(
     )
     if agreement:
         data = dataset.split(evaluation.split)
-        found = believed(localizer, data, os.fspath(model_dir))
+        engine = options.get("engine", engines.AUTO)
+        found = believed(localizer, data, os.fspath(model_dir), engine)
         metrics = {**evaluation.metrics, "agreement": found}
         evaluation = dataclasses.replace(evaluation, metrics=metrics)
     os.makedirs(output_dir, exist_ok=True)
@@ -184,6 +187,7 @@ def evaluate(
     resize_size: int | None = None,
     cache: str | None = None,
     second_look: float | None = None,
+    engine: str | Engine = engines.AUTO,
     check: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> Evaluation:
     """Evaluate a localizer on a split in one pass.
@@ -211,6 +215,8 @@ def evaluate(
             show whole images take none.
         cache: Folder for decoded images, or None.
         second_look: As for `Localizer`; its own if None.
+        engine: Name of what runs the networks, or an `Engine`; `"auto"` takes the fastest for so
+            many images, see `gc_net.engines`.
         check: Function that is given what is known of the metrics before the pass, and may raise.
 
     Returns:
@@ -248,6 +254,7 @@ def evaluate(
     if check:
         check({**known, "images": data.fingerprint(indices)})
     methods = method_results.prepared(methods, localizer, dataset, cache, batch_size)
+    engine = engines.ready(engine, localizer.networks, len(indices))
     unreadable = Unreadable()
     images = None if cache is None else ImageCache(cache, data, resize_size)
     found = measure.collect(
@@ -257,6 +264,7 @@ def evaluate(
         truth,
         protocol,
         ten_crop=ten_crop,
+        engine=engine,
         indices=indices,
         batch_size=batch_size,
         unreadable=unreadable,

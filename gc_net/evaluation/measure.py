@@ -7,9 +7,10 @@ import cv2
 import numpy as np
 import tensorflow as tf
 
-from gc_net import metrics
+from gc_net import engines, metrics
 from gc_net.data import pipeline, transforms
 from gc_net.data.splits import Split, Truth
+from gc_net.engines.base import Engine
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.protocols import Protocol
 from gc_net.localizer import Localizer
@@ -22,13 +23,16 @@ _TOP = 5
 
 
 def batch_function(
-    localizer: Localizer, methods: list[Method], ten_crop: bool
+    localizer: Localizer,
+    methods: list[Method],
+    ten_crop: bool,
+    engine: str | Engine = "tensorflow",
 ) -> Callable[..., dict[str, Any]]:
     """Return a graph of squashed images and labels to a dict of a batch's outputs.
 
     It is the localizer's first look. Other methods look at the features that its classifier sees.
     """
-    size = localizer.resize_size
+    size, engine = localizer.resize_size, engines.get(engine)
 
     @tf.function(
         input_signature=[
@@ -43,10 +47,10 @@ def batch_function(
             maps = {method.name: method.localize(forward) for method in methods}
             return {"maps": {name: values for name, values in maps.items() if values is not None}}
 
-        outputs = first_look(localizer, images, observe=observe)
+        outputs = first_look(localizer, images, observe=observe if methods else None, engine=engine)
         if ten_crop:
             crops = _ten_crops(images, localizer.image_size)  # [10·B, S, S, 3]
-            probabilities = tf.split(classify(localizer.classifier, crops), 10)
+            probabilities = tf.split(classify(localizer.classifier, crops, engine), 10)
             outputs["ten_crop_probabilities"] = tf.add_n(probabilities) / 10
         return outputs
 
@@ -70,12 +74,14 @@ def collect(
     protocol: Protocol,
     *,
     ten_crop: bool,
+    engine: str | Engine = "tensorflow",
     **options: Any,
 ) -> dict[str, np.ndarray]:
     """Run the localizer over the images and compare each batch with its truth at once.
 
     Args:
         methods: `Method`s, prepared.
+        engine: Name of what runs the networks, or an `Engine`, see `gc_net.engines`.
         options: For `readable_batches`: `indices`, `batch_size`, `unreadable`, `cache`.
 
     Returns:
@@ -84,11 +90,16 @@ def collect(
         [N, T] for each method that has maps. `"frame_classes"` are those of the first look alone,
         which methods are measured with.
     """
-    run = batch_function(localizer, methods, ten_crop)
+    engine = engines.get(engine)
+    run = batch_function(localizer, methods, ten_crop, engine)
     look_closer = None
     if localizer.second_look:
         look_closer = SecondLook(
-            localizer.close_up_classifier, split, [localizer.second_look], required=True
+            localizer.close_up_classifier,
+            split,
+            [localizer.second_look],
+            required=True,
+            engine=engine,
         )
         split = look_closer.split
     batches = readable_batches(
