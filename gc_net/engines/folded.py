@@ -45,8 +45,8 @@ class FoldedNetwork:
 def folded(model: keras.Model) -> keras.Model:
     """Return a copy of a functional model without the batch normalizations that can be folded.
 
-    These are the ones right after a convolution or a dense layer that nothing else looks at. In
-    place of each the copy has a layer of the same name that passes its input on.
+    These are the ones right after a convolution or a dense layer that nothing else looks at. All
+    other layers keep their names.
 
     Args:
         model: A trunk or a head.
@@ -55,19 +55,20 @@ def folded(model: keras.Model) -> keras.Model:
     gone = {layer.name for layer in normalizations.values()}
 
     def clone(layer):
-        if layer.name in gone:
-            return keras.layers.Identity(name=layer.name, dtype=layer.dtype_policy)
         config = layer.get_config()
         if layer.name in normalizations:
             config["use_bias"] = True
         return type(layer).from_config(config)
 
-    copy = keras.models.clone_model(model, clone_function=clone)
+    def call(layer, inputs, *args, **kwargs):
+        return inputs if layer.name in gone else layer(inputs, *args, **kwargs)
+
+    copy = keras.models.clone_model(model, clone_function=clone, call_function=call)
     for layer in copy.layers:
         if layer.name in normalizations:
             source = model.get_layer(layer.name)
             layer.set_weights(_folded_weights(source, normalizations[layer.name]))
-        elif layer.name not in gone:
+        elif layer.weights:
             layer.set_weights(model.get_layer(layer.name).get_weights())
     return copy
 

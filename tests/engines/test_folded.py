@@ -34,7 +34,11 @@ def test_every_trunk_gives_the_same_without_a_single_normalization(backbone):
     scale = np.abs(expected).max()
     assert scale > 0
     np.testing.assert_allclose(copy(images, training=False) / scale, expected / scale, atol=1e-4)
-    assert [layer.name for layer in copy.layers] == [layer.name for layer in trunk.layers]
+    assert {layer.name for layer in copy.layers if layer.weights} == {
+        layer.name
+        for layer in trunk.layers
+        if layer.weights and not isinstance(layer, keras.layers.BatchNormalization)
+    }
 
 
 @pytest.mark.parametrize("head", ["native", "position", "edges"])
