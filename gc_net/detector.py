@@ -1,5 +1,6 @@
 """The detector: the one network that is trained to localize."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -80,7 +81,13 @@ class Detector(Network):
         """Return the coefficients [B, n] for what `features` gives of images."""
         return self.parametrization.decode(self.head(features, training=training), self.shape)
 
-    def place(self, images: Any, judged: bool = False, mirror: bool = False) -> Placement:
+    def place(
+        self,
+        images: Any,
+        judged: bool = False,
+        mirror: bool = False,
+        forward: Callable[[Any], Any] | None = None,
+    ) -> Placement:
         """Place shapes in squashed images, whose central windows the network sees.
 
         Args:
@@ -88,21 +95,28 @@ class Detector(Network):
             judged: Whether to look at the mirrored windows too, for a confidence: the IoU of both
                 shapes.
             mirror: Whether to look at the mirrored windows too, for the mean of both shapes.
+            forward: Function of normalized images to raw outputs, of an engine that runs this
+                network, see `gc_net.engines`; the network itself if None.
         """
-        resize_size = images.shape[1]
+        resize_size, forward = images.shape[1], forward or self.from_normalized
+
+        def decode(raw):
+            return self.parametrization.decode(raw, self.shape)
+
         windows = ops.cast(transforms.central(images, self.image_size), "float32")
         confidence = None
         if judged or mirror:
             # One pass over both: fewer, larger operations.
             windows_of_both = ops.concatenate([windows, ops.flip(windows, axis=2)], axis=0)
+            raw = forward(self.normalize(windows_of_both))
+            raw, mirrored = ops.split(raw, 2, axis=0)
             if mirror:
-                raw, mirrored = ops.split(self.raw(windows_of_both), 2, axis=0)
                 in_windows, confidence = self.of_both(raw, mirrored)
             else:
-                in_windows, other = ops.split(self(windows_of_both), 2, axis=0)
-                confidence = self.shape.iou(in_windows, self.shape.mirrored(other))
+                in_windows = decode(raw)
+                confidence = self.shape.iou(in_windows, self.shape.mirrored(decode(mirrored)))
         else:
-            in_windows = self(windows)
+            in_windows = decode(forward(self.normalize(windows)))
         window = transforms.center_window(resize_size, self.image_size)
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
         boxes = self.shape.boxes(coefficients)

@@ -1,5 +1,6 @@
 """A trained localizer: images of any size in, predictions in their own pixels out."""
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,12 +9,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from gc_net import engines
+from gc_net.backbones.network import Network
 from gc_net.classifier import Classifier
 from gc_net.data.crops import check_second_look
 from gc_net.data.loading import Unreadable
 from gc_net.data.pipeline import evaluation_batches
 from gc_net.data.splits import Split
 from gc_net.detector import Detector, Placement
+from gc_net.engines.base import Engine, Forward
 from gc_net.generators.model import ModelGenerator
 from gc_net.masking import inside_and_outside
 from gc_net.model import check_parts
@@ -117,7 +121,7 @@ class Localizer:
         # What is never asked need not be exported.
         self.second_classifier = second_classifier if self.second_look else None
         self.record = record or Record()
-        self._graphs: dict[tuple[bool, bool], Callable] = {}
+        self._graphs: dict[tuple[bool, bool, str], tuple[tuple[Forward, ...], Callable]] = {}
 
     @property
     def shape(self) -> Shape:
@@ -138,6 +142,12 @@ class Localizer:
         """The networks by name."""
         parts = {name: getattr(self, name) for name in PARTS}
         return {name: part for name, part in parts.items() if part is not None}
+
+    @property
+    def networks(self) -> tuple[Network, ...]:
+        """The networks that an engine runs for a prediction."""
+        networks = self.detector, self.classifier, self.second_classifier
+        return tuple(network for network in networks if network is not None)
 
     @property
     def variables(self) -> list:
@@ -195,22 +205,30 @@ class Localizer:
 
     # In a graph.
 
-    def place(self, images: Any, judged: bool = False) -> Placement:
+    def place(
+        self, images: Any, judged: bool = False, engine: str | Engine = "tensorflow"
+    ) -> Placement:
         """Place shapes in squashed images [B, R, R, 3], see `Detector.place`."""
-        return self.detector.place(images, judged, self.mirror)
+        forward = engines.get(engine).forward(self.detector)
+        return self.detector.place(images, judged, self.mirror, forward)
 
     def mask(self, normalized: Any, coefficients: Any) -> tuple[Any, Any, Any]:
         """Return masks [B, S, S, 1], and what they show and hide of normalized windows."""
         masks = self.generator(coefficients, training=False)
         return masks, *inside_and_outside(normalized, masks)
 
-    def placer(self, resize_size: int | None = None) -> Callable:
+    def placer(
+        self, resize_size: int | None = None, engine: str | Engine = "tensorflow"
+    ) -> Callable:
         """Return a graph of squashed images, uint8 [B, R, R, 3], to their `Placement`.
 
         Args:
             resize_size: Side R; the localizer's own if None.
+            engine: Name of what runs the detector, or an `Engine`, see `gc_net.engines`.
         """
-        return _placer(self.place, resize_size or self.resize_size)
+        engine = engines.get(engine)
+        place = functools.partial(self.place, engine=engine)
+        return _placer(place, resize_size or self.resize_size)
 
     # On images.
 
@@ -224,6 +242,7 @@ class Localizer:
         max_objects: int = 1,
         top_k: int = 5,
         unreadable: Unreadable | None = None,
+        engine: str | Engine = engines.AUTO,
     ) -> list[Prediction | None]:
         """Return a `Prediction` for each image, in order.
 
@@ -239,6 +258,8 @@ class Localizer:
             top_k: Number of classes to list.
             unreadable: An `Unreadable` that collects images that could not be read, under their
                 file name or as `images[3]`. If None, each is logged as a warning.
+            engine: Name of what runs the networks, or an `Engine`; `"auto"` takes the fastest for
+                so many images, see `gc_net.engines`.
 
         Returns:
             A list with one entry an image: a `Prediction`, or None where it could not be read.
@@ -254,6 +275,7 @@ class Localizer:
                 max_objects=max_objects,
                 top_k=top_k,
                 unreadable=unreadable,
+                engine=engine,
             )
             for index, prediction in found:
                 predictions[index] = prediction
@@ -271,6 +293,7 @@ class Localizer:
         max_objects: int = 1,
         top_k: int = 5,
         unreadable: Unreadable | None = None,
+        engine: str | Engine = engines.AUTO,
     ) -> Iterator[tuple[int, Prediction]]:
         """Yield (index, `Prediction`) of the images of a `Split` that can be read, in order.
 
@@ -285,9 +308,13 @@ class Localizer:
         """
         if unreadable is None:
             unreadable = Unreadable(announce=True)
+        num_images = len(split) if indices is None else len(indices)
+        engine = engines.ready(engine, self.networks, num_images)
         look_closer = None
         if self.second_look:
-            look_closer = SecondLook(self.close_up_classifier, split, [self.second_look])
+            look_closer = SecondLook(
+                self.close_up_classifier, split, [self.second_look], engine=engine
+            )
             split = look_closer.split
         batches = evaluation_batches(
             split,
@@ -303,7 +330,7 @@ class Localizer:
                 labels = batch["label"].numpy() if known_classes else None
 
                 def look(images, rows, index=index, sizes=sizes, labels=labels):
-                    outputs = self.first_look(images, confidence, evidence)
+                    outputs = self.first_look(images, confidence, evidence, engine)
                     known = None if labels is None else labels[rows]
                     concluded = self.conclude(outputs, look_closer, index[rows], known)
                     found = self.predictions(concluded, sizes[rows], top_k, known)
@@ -322,17 +349,26 @@ class Localizer:
                 raise
 
     def first_look(
-        self, images: Any, confidence: bool = True, evidence: bool = False
+        self,
+        images: Any,
+        confidence: bool = True,
+        evidence: bool = False,
+        engine: str | Engine = "tensorflow",
     ) -> dict[str, Any]:
         """Run `gc_net.prediction.graph.first_look` on squashed images, uint8 [B, R, R, 3]."""
-        asked = confidence, evidence
-        if asked not in self._graphs:
+        engine = engines.get(engine)
+        forwards = engine.forward(self.detector), engine.forward(self.classifier)
+        asked = confidence, evidence, engine.name
+        found, graph = self._graphs.get(asked, (None, None))
+        # An engine that copies weights gives another function when they have changed.
+        if found != forwards:
             size = self.resize_size
-            self._graphs[asked] = tf.function(
-                lambda images: first_look(self, images, *asked),
+            graph = tf.function(
+                lambda images: first_look(self, images, confidence, evidence, engine=engine),
                 input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
             )
-        return self._graphs[asked](images)
+            self._graphs[asked] = forwards, graph
+        return graph(images)
 
     @staticmethod
     def conclude(
@@ -394,13 +430,17 @@ class Localizer:
         ]
 
 
-def placer(detector: Detector, resize_size: int | None = None) -> Callable:
+def placer(
+    detector: Detector, resize_size: int | None = None, engine: str | Engine = "tensorflow"
+) -> Callable:
     """Return a graph of squashed images, uint8 [B, R, R, 3], to their `Placement`.
 
     Args:
         resize_size: Side R; the detector's image size if None.
+        engine: Name of what runs the detector, or an `Engine`, see `gc_net.engines`.
     """
-    return _placer(detector.place, resize_size or detector.image_size)
+    place = functools.partial(detector.place, forward=engines.get(engine).forward(detector))
+    return _placer(place, resize_size or detector.image_size)
 
 
 def _placer(place, size):

@@ -12,7 +12,7 @@ from absl import flags
 from gc_net.evaluation.protocols import PROTOCOLS
 from gc_net.methods import DEFAULT, METHODS
 
-from . import data_flags, path_flags, program, second_look_flag
+from . import data_flags, engine_flag, path_flags, program, second_look_flag
 
 FLAGS = flags.FLAGS
 
@@ -45,6 +45,8 @@ flags.DEFINE_integer(
 )
 second_look_flag.define()
 flags.adopt_module_key_flags(second_look_flag)
+engine_flag.define()
+flags.adopt_module_key_flags(engine_flag)
 path_flags.define("cache_dir", None, "Folder to keep decoded images in.")
 flags.DEFINE_bool("score_maps", False, "Also write score maps for clovaai/wsolevaluation.")
 flags.DEFINE_bool("report", True, "Write report.html.")
@@ -72,6 +74,7 @@ def main(_):
         cache=FLAGS.cache_dir,
         second_look=FLAGS.second_look,
         level_teacher=FLAGS.level_teacher,
+        engine=FLAGS.engine,
         score_maps=FLAGS.score_maps,
         report=FLAGS.report,
         replace=FLAGS.output is not None,

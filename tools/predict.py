@@ -14,7 +14,7 @@ from absl import app, flags
 
 from gc_net.prediction.formats import FORMATS
 
-from . import path_flags, program, second_look_flag
+from . import engine_flag, path_flags, program, second_look_flag
 
 FLAGS = flags.FLAGS
 path_flags.define("model", None, "Folder of the model, or of the run it is in.", required=True)
@@ -37,6 +37,8 @@ flags.DEFINE_float(
 )
 second_look_flag.define()
 flags.adopt_module_key_flags(second_look_flag)
+engine_flag.define()
+flags.adopt_module_key_flags(engine_flag)
 flags.DEFINE_enum(
     "labels", None, ["folders"], "Where the class of each image is known: the name of its folder."
 )
@@ -89,6 +91,7 @@ def main(_):
             previews_of=FLAGS.previews_of,
             format_options=options,
             second_look=FLAGS.second_look,
+            engine=FLAGS.engine,
         )
     print(summary.text())
     return _SOME_UNREADABLE if summary.unreadable else 0

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from gc_net import engines
 from gc_net.data import transforms
 from gc_net.data.splits import Split
 from gc_net.detector import Detector
+from gc_net.engines.base import Engine
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.checks import spread
 from gc_net.localizer import Localizer, placer
@@ -30,7 +32,12 @@ _LIMIT = 128
 
 
 def agreement(
-    detector: Detector, split: Split, resize_size: int, limit: int = 500, batch_size: int = 8
+    detector: Detector,
+    split: Split,
+    resize_size: int,
+    limit: int = 500,
+    batch_size: int = 8,
+    engine: str | Engine = engines.AUTO,
 ) -> dict[str, float]:
     """Measure whether a detector places the same shape in ten windows of one image.
 
@@ -39,6 +46,7 @@ def agreement(
         split: A `Split`; no labels are used.
         resize_size: Side that images are squashed to before windows are taken.
         limit: Most images to look at, spread evenly.
+        engine: Name of what runs the detector, or an `Engine`, see `gc_net.engines`.
 
     Returns:
         Dict of `agreement`, the mean IoU of the boxes of any two windows; `constant`, what it
@@ -47,7 +55,9 @@ def agreement(
     """
     image_size = detector.image_size
     windows = transforms.ten_windows(resize_size, image_size)
-    place = placer(detector)
+    indices = spread(len(split), limit)
+    engine = engines.ready(engine, [detector], len(windows) * len(indices))
+    place = placer(detector, engine=engine)
     placed = []
     for batch in readable_batches(
         split,
@@ -55,7 +65,7 @@ def agreement(
         resize_size=resize_size,
         batch_size=batch_size,
         ten_crop=True,
-        indices=spread(len(split), limit),
+        indices=indices,
         label="Placing shapes in windows",
     ):
         images = tf.reshape(batch["image"], (-1, image_size, image_size, 3))  # [10·B, S, S, 3]
@@ -73,13 +83,16 @@ def agreement(
     }
 
 
-def believed(localizer: Localizer, split: Split, model_dir: str = "") -> dict[str, Any]:
+def believed(
+    localizer: Localizer, split: Split, model_dir: str = "", engine: str | Engine = engines.AUTO
+) -> dict[str, Any]:
     """Return how good the shapes of a localizer are believed to be, for `metrics.json`.
 
     Args:
         localizer: A `Localizer`.
         split: A `Split`; no labels are used.
         model_dir: Folder of the model, to find what the warm-up of its run has left.
+        engine: As for `agreement`.
 
     Returns:
         Dict of what `agreement` returns, rounded; `committee`, how far the members of the teacher
@@ -88,7 +101,7 @@ def believed(localizer: Localizer, split: Split, model_dir: str = "") -> dict[st
     # Windows that are all alike would not tell a detector that does not look.
     least = transforms.default_resize_size(localizer.image_size)
     resize_size = max(localizer.resize_size, least)
-    found = agreement(localizer.detector, split, resize_size, _LIMIT)
+    found = agreement(localizer.detector, split, resize_size, _LIMIT, engine=engine)
     found = {name: round(value, 4) for name, value in found.items() if np.isfinite(value)}
     committee = _committee(model_dir, localizer.record.settings)
     if committee is not None:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gc_net import engines
 from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Unreadable
 from gc_net.data.splits import DataError, Dataset, Truth
+from gc_net.engines.base import Engine
 from gc_net.evaluation import (
     intervals,
     measure,
@@ -68,7 +70,8 @@ def run_evaluation(
             `gc_net.evaluation.agreement`; ten windows of up to 128 images are looked at. Methods
             have no shapes to ask.
         options: See `evaluate`: `protocol`, `split`, `methods`, `batch_size`, `ten_crop`,
-            `limit`, `resize_size`, `cache`, `second_look`, `level_teacher`, `level_folder`.
+            `limit`, `resize_size`, `cache`, `second_look`, `engine`, `level_teacher`,
+            `level_folder`.
 
     Returns:
         Dict, the content of `metrics.json`.
@@ -96,7 +99,8 @@ def run_evaluation(
     )
     if agreement and isinstance(localizer, Localizer):
         data = dataset.split(evaluation.split)
-        found = believed(localizer, data, os.fspath(model_dir))
+        engine = options.get("engine", engines.AUTO)
+        found = believed(localizer, data, os.fspath(model_dir), engine)
         metrics = {**evaluation.metrics, "agreement": found}
         evaluation = dataclasses.replace(evaluation, metrics=metrics)
     os.makedirs(output_dir, exist_ok=True)
@@ -196,6 +200,7 @@ def evaluate(
     second_look: float | None = None,
     level_teacher: str | None = None,
     level_folder: str | None = None,
+    engine: str | Engine = engines.AUTO,
     check: Callable[[Mapping[str, Any]], None] | None = None,
     on_maps: Callable[[np.ndarray, np.ndarray], None] | None = None,
 ) -> Evaluation:
@@ -229,6 +234,8 @@ def evaluate(
             that cuts heat maps, see `gc_net.evaluation.levels`; `"auto"` for the committee, None
             for no such level.
         level_folder: Where to keep these boxes for other models, or None.
+        engine: Name of what runs the networks, or an `Engine`; `"auto"` takes the fastest for so
+            many images, see `gc_net.engines`.
         check: Function that is given what is known of the metrics before the pass, and may raise.
         on_maps: Function that is given the heat maps of a trained method, see `measure.collect`.
 
@@ -270,6 +277,10 @@ def evaluate(
     methods = method_results.prepared(methods, localizer, dataset, cache, batch_size)
     if level_teacher is not None:
         choose_levels(methods, localizer, dataset, level_teacher, level_folder, batch_size)
+    if isinstance(localizer, Localizer):
+        engine = engines.ready(engine, localizer.networks, len(indices))
+    else:
+        engine = "tensorflow"  # whose features the method looks at
     unreadable = Unreadable()
     images = None if cache is None else ImageCache(cache, data, resize_size)
     found = measure.collect(
@@ -279,6 +290,7 @@ def evaluate(
         truth,
         protocol,
         ten_crop=ten_crop,
+        engine=engine,
         indices=indices,
         batch_size=batch_size,
         unreadable=unreadable,

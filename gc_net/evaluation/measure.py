@@ -7,9 +7,10 @@ import cv2
 import numpy as np
 import tensorflow as tf
 
-from gc_net import metrics
+from gc_net import engines, metrics
 from gc_net.data import pipeline, transforms
 from gc_net.data.splits import Split, Truth
+from gc_net.engines.base import Engine
 from gc_net.evaluation.batches import readable_batches
 from gc_net.evaluation.best_shapes import best_mask_iou
 from gc_net.evaluation.protocols import Protocol
@@ -24,13 +25,16 @@ _TOP = 5
 
 
 def batch_function(
-    localizer: Localizer | MethodLocalizer, methods: list[Method], ten_crop: bool
+    localizer: Localizer | MethodLocalizer,
+    methods: list[Method],
+    ten_crop: bool,
+    engine: str | Engine = "tensorflow",
 ) -> Callable[..., dict[str, Any]]:
     """Return a graph of squashed images and labels to a dict of a batch's outputs.
 
     It is the localizer's first look. Methods look at the features that its classifier sees.
     """
-    size = localizer.resize_size
+    size, engine = localizer.resize_size, engines.get(engine)
 
     @tf.function(
         input_signature=[
@@ -49,10 +53,12 @@ def batch_function(
             windows = tf.cast(transforms.central(images, localizer.image_size), tf.float32)
             outputs = observed(localizer.classifier, windows, observe)
         else:
-            outputs = first_look(localizer, images, observe=observe)
+            outputs = first_look(
+                localizer, images, observe=observe if methods else None, engine=engine
+            )
         if ten_crop:
             crops = _ten_crops(images, localizer.image_size)  # [10·B, S, S, 3]
-            probabilities = tf.split(classify(localizer.classifier, crops), 10)
+            probabilities = tf.split(classify(localizer.classifier, crops, engine), 10)
             outputs["ten_crop_probabilities"] = tf.add_n(probabilities) / 10
         return outputs
 
@@ -77,6 +83,7 @@ def collect(
     *,
     ten_crop: bool,
     on_maps: Callable[[np.ndarray, np.ndarray], None] | None = None,
+    engine: str | Engine = "tensorflow",
     **options: Any,
 ) -> dict[str, np.ndarray]:
     """Run the localizer over the images and compare each batch with its truth at once.
@@ -85,6 +92,7 @@ def collect(
         methods: `Method`s, prepared; that of a `MethodLocalizer` must be among them.
         on_maps: Function that is given the places in the split [B], and the heat maps [B, h, w],
             of every batch of a `MethodLocalizer` whose method has some.
+        engine: Name of what runs the networks, or an `Engine`, see `gc_net.engines`.
         options: For `readable_batches`: `indices`, `batch_size`, `unreadable`, `cache`.
 
     Returns:
@@ -95,11 +103,16 @@ def collect(
         alone, which methods are measured with. Of a `MethodLocalizer`, IoU and confidence are
         missing: the first follows from its method's scores, the second it has not.
     """
-    run = batch_function(localizer, methods, ten_crop)
+    engine = engines.get(engine)
+    run = batch_function(localizer, methods, ten_crop, engine)
     look_closer = None
     if localizer.second_look:
         look_closer = SecondLook(
-            localizer.close_up_classifier, split, [localizer.second_look], required=True
+            localizer.close_up_classifier,
+            split,
+            [localizer.second_look],
+            required=True,
+            engine=engine,
         )
         split = look_closer.split
     batches = readable_batches(

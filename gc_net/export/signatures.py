@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from gc_net import engines
 from gc_net.export import preprocessing
 from gc_net.prediction.graph import classify, concluded, first_look
 from gc_net.prediction.prediction import OUTLINE_POINTS
@@ -43,20 +44,26 @@ class ServingModule(tf.Module):
         self.top_k = min(top_k or len(localizer.class_names), len(localizer.class_names))
         if class_names_file is not None:
             self.class_names_file = tf.saved_model.Asset(class_names_file)
+        engine = engines.ready("folded", localizer.networks, num_images=0)
         # Keras' own variables hold TensorFlow's, which are what a SavedModel can store.
-        self.model_variables = [variable.value for variable in localizer.variables]
+        self.model_variables = [
+            variable.value
+            for network in localizer.networks
+            for variable in engine.forward(network).variables
+        ]
         # Functions that all signatures call, so that the file holds the networks once.
         size = localizer.resize_size
         squashed = tf.TensorSpec([None, size, size, 3], tf.float32, "squashed")
         self._first_look = tf.function(
-            _never_empty(lambda images: first_look(localizer, images)), input_signature=[squashed]
+            _never_empty(lambda images: first_look(localizer, images, engine=engine)),
+            input_signature=[squashed],
         )
         self._second_look = None
         if localizer.second_look:
             classifier = localizer.close_up_classifier
             close = classifier.image_size
             self._second_look = tf.function(
-                _never_empty(lambda images: classify(classifier, images)),
+                _never_empty(lambda images: classify(classifier, images, engine)),
                 input_signature=[tf.TensorSpec([None, close, close, 3], tf.float32, "close_ups")],
             )
 

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from gc_net import engines
+from gc_net.engines.base import Engine
+
 
 class Seen(NamedTuple):
     """What the classifier makes of a batch on the way to its classes.
@@ -73,21 +76,24 @@ def first_look(
     confidence: bool = True,
     evidence: bool = False,
     observe: Callable[[Seen], Mapping[str, Any]] | None = None,
+    engine: str | Engine = "tensorflow",
 ) -> dict[str, Any]:
     """Place the shape and classify what is squashed; `concluded` makes the result of it.
 
     Args:
         localizer, images, confidence, evidence: As for `localize`.
         observe: Function of what the classifier has `Seen` to more outputs, for other methods that
-            look at the same features.
+            look at the same features. The classifier then runs in TensorFlow, which has them.
+        engine: Name of what runs the networks, or an `Engine`, see `gc_net.engines`.
 
     Returns:
         Dict of `coefficients`, `boxes`, `class_probabilities` and `in_windows`, the coefficients
         relative to what the networks see; with `confidence` also `confidence` [B]; with `evidence`
         `inside_probabilities` and `outside_probabilities`, [B, C] each; and what `observe` returns.
     """
-    classifier = localizer.classifier
-    placed = localizer.place(images, judged=confidence)
+    classifier, engine = localizer.classifier, engines.get(engine)
+    forward = engine.forward(classifier)
+    placed = localizer.place(images, confidence, engine)
     outputs = {
         "coefficients": placed.coefficients,
         "boxes": placed.boxes,
@@ -102,12 +108,11 @@ def first_look(
     if observe is None:
         # One pass over all three: fewer, larger operations.
         together = ops.concatenate(views, axis=0) if evidence else normalized
-        logits = classifier.from_normalized(together)
-        whole, *masked = ops.split(_probabilities(logits), len(views), axis=0)
+        whole, *masked = ops.split(_probabilities(forward(together)), len(views), axis=0)
     else:
         outputs |= observed(classifier, placed.windows, observe, normalized)
         whole = outputs["class_probabilities"]
-        masked = [_probabilities(classifier.from_normalized(view)) for view in views[1:]]
+        masked = [_probabilities(forward(view)) for view in views[1:]]
     outputs["class_probabilities"] = whole
     if evidence:
         outputs["inside_probabilities"], outputs["outside_probabilities"] = masked
@@ -135,9 +140,10 @@ def observed(
     return {"class_probabilities": probabilities, **found}
 
 
-def classify(classifier, images: Any) -> Any:
+def classify(classifier, images: Any, engine: str | Engine = "tensorflow") -> Any:
     """Return the class probabilities [B, C] of images [B, S, S, 3] as a `Classifier` sees them."""
-    return _probabilities(classifier(ops.cast(images, "float32"), training=False))
+    forward = engines.get(engine).forward(classifier)
+    return _probabilities(forward(classifier.normalize(ops.cast(images, "float32"))))
 
 
 def mean_of_looks(first_probabilities: Any, second_probabilities: Any) -> Any:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gc_net import progress
+from gc_net import engines, progress
 from gc_net.atomic_files import replaced_file
 from gc_net.data.loading import Unreadable
 from gc_net.data.names import printable
@@ -16,6 +16,7 @@ from gc_net.prediction.known_classes import folder_labels
 from gc_net.prediction.log import PredictionLog
 
 if TYPE_CHECKING:
+    from gc_net.engines.base import Engine
     from gc_net.localizer import Localizer
 
 UNREADABLE_FILE = "unreadable.txt"
@@ -74,6 +75,7 @@ def predict_files(
     previews_of: str = "classes",
     format_options: Mapping[str, Any] | None = None,
     second_look: float | None = None,
+    engine: "str | Engine" = engines.AUTO,
     localizer: "Localizer | None" = None,
 ) -> Summary:
     """Predict on all images and write label files.
@@ -101,6 +103,8 @@ def predict_files(
             lowest confidence.
         format_options: Arguments of the format.
         second_look: See `gc_net.load`; as the model says if None.
+        engine: Name of what runs the networks, or an `Engine`, see `gc_net.engines`; a folder may
+            be resumed with another one, as all give the same shapes.
         localizer: The model of `model_dir`, where it is loaded already.
 
     Returns:
@@ -155,6 +159,7 @@ def predict_files(
                 known_classes=labels is not None,
                 max_objects=max_objects,
                 unreadable=unreadable,
+                engine=engine,
             )
             for index, prediction in progress.track(found, len(missing), "Predicting"):
                 log.append(missing[index], prediction, sizes[missing[index]])

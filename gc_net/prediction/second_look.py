@@ -5,10 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from gc_net import engines
 from gc_net.classifier import Classifier
 from gc_net.data.crops import CloseUps
 from gc_net.data.loading import Unreadable
 from gc_net.data.splits import DataError, Split
+from gc_net.engines.base import Engine
 from gc_net.prediction.graph import classify
 
 
@@ -21,6 +23,7 @@ class SecondLook:
         multiples: K sides of the regions, as multiples of the longer sides of the shapes' boxes.
         required: Whether an image that cannot be read a second time is an error. Otherwise a
             warning names it.
+        engine: Name of what runs the classifier, or an `Engine`, see `gc_net.engines`.
 
     Attributes:
         split: The split to read the images from before, see `CloseUps`.
@@ -33,15 +36,16 @@ class SecondLook:
         split: Split,
         multiples: Sequence[float],
         required: bool = False,
+        engine: str | Engine = "tensorflow",
     ):
-        size = classifier.image_size
+        size, engine = classifier.image_size, engines.get(engine)
         self._num_classes = classifier.num_classes
         self._required = required
         self._unreadable = Unreadable(announce=not required)
         self._close_ups = CloseUps(split, size, multiples, unreadable=self._unreadable)
         self.split = self._close_ups.split
         self.classify = tf.function(
-            lambda images: classify(classifier, images),
+            lambda images: classify(classifier, images, engine),
             input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
         )
 

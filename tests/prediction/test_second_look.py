@@ -49,9 +49,6 @@ class ColorReader:
     image_size = IMAGE_SIZE
     num_classes = len(CLASS_NAMES)
 
-    def __call__(self, images, training=False):
-        return self.from_normalized(self.normalize(images))
-
     def normalize(self, images):
         return ops.cast(images, "float32")
 

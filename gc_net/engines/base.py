@@ -1,0 +1,79 @@
+"""What every engine offers."""
+
+import abc
+import hashlib
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from gc_net.backbones.network import Network
+
+# Normalized images [B, S, S, 3] to raw outputs [B, N]; can be called in a graph.
+Forward = Callable[[Any], Any]
+
+
+class EngineError(ValueError):
+    """An engine that cannot run a network; the message says why, and what to do."""
+
+
+class Engine(abc.ABC):
+    """Runs networks in inference: trunk and head.
+
+    Attributes:
+        name: Name in the registry.
+    """
+
+    name: str
+
+    @abc.abstractmethod
+    def forward(self, network: Network) -> Forward:
+        """Return a function of normalized images to the raw outputs of a `Network`.
+
+        For the same network with the same weights, it is the same function each time.
+
+        Raises:
+            EngineError: If this engine cannot run the network.
+        """
+
+
+class CopyingEngine(Engine):
+    """An engine that makes something else of a network's weights, once a process.
+
+    It is made when it is first asked for, kept as long as the network lives, and made again for an
+    engine that is taken after the weights have changed. One engine takes them to stay as they are.
+    """
+
+    _copies: ClassVar["weakref.WeakKeyDictionary[Network, tuple[bytes, Forward]]"]
+    _lock: ClassVar[threading.Lock]
+
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        cls._copies, cls._lock = weakref.WeakKeyDictionary(), threading.Lock()
+
+    def __init__(self) -> None:
+        self._forwards: dict[Network, Forward] = {}
+
+    @abc.abstractmethod
+    def copy(self, network: Network) -> Forward:
+        """Return the function of `forward`, made anew; it must not hold the network itself."""
+
+    def forward(self, network: Network) -> Forward:
+        if network not in self._forwards:
+            digest = _digest(network)
+            with self._lock:
+                found, forward = self._copies.get(network, (None, None))
+                if found != digest:
+                    forward = self.copy(network)
+                    self._copies[network] = digest, forward
+            self._forwards[network] = forward
+        return self._forwards[network]
+
+
+def _digest(network):
+    digest = hashlib.blake2b(digest_size=16)
+    for variable in network.variables:
+        digest.update(np.ascontiguousarray(variable.numpy()))
+    return digest.digest()

@@ -1,0 +1,13 @@
+"""TensorFlow's own graph."""
+
+from gc_net.backbones.network import Network
+from gc_net.engines.base import Engine, Forward
+
+
+class TensorFlow(Engine):
+    """Runs a network as it is: on any device, in any precision, and with gradients."""
+
+    name = "tensorflow"
+
+    def forward(self, network: Network) -> Forward:
+        return network.from_normalized

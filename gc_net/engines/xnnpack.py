@@ -1,0 +1,125 @@
+"""Networks as TFLite models in memory, run by XNNPACK.
+
+The converter folds batch normalization and activations into convolutions, and XNNPACK is written
+for convolutions on CPUs. Values are float32, so outputs are TensorFlow's but for rounding.
+
+An interpreter takes one image on one core, and there is one for each core: an image's maps then
+stay in the core's own cache, and no core waits for another after each layer. A layer of a whole
+batch would leave the cache before the next one reads it.
+"""
+
+import concurrent.futures
+import os
+import queue
+import warnings
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from gc_net.backbones.network import Network
+from gc_net.engines.base import CopyingEngine, EngineError, Forward
+
+# Each interpreter packs the weights for itself. Of networks too large for one a core within this,
+# there are fewer, with several cores each.
+_MOST_BYTES = 2**30
+
+
+class XNNPack(CopyingEngine):
+    """Runs networks as TFLite models."""
+
+    name = "xnnpack"
+
+    def copy(self, network: Network) -> Forward:
+        if network.precision != "float32":
+            raise EngineError(
+                f"The engine `xnnpack` runs float32 networks. Received: the {network.name} in "
+                f"{network.precision}. Load the model in float32, or use the engine `tensorflow`."
+            )
+        return Converted(_convert(network))
+
+
+class Converted:
+    """A network as a TFLite model, and interpreters that run it.
+
+    Args:
+        content: The TFLite model: one normalized image [1, S, S, 3] to raw outputs [1, N].
+        num_threads: Threads of all interpreters together; one for each core if None.
+    """
+
+    def __init__(self, content: bytes, num_threads: int | None = None):
+        cores = num_threads or _num_cores()
+        copies = max(1, min(cores, _MOST_BYTES // len(content)))
+        interpreters = [_interpreter(content, max(1, cores // copies)) for _ in range(copies)]
+        self._input = interpreters[0].get_input_details()[0]["index"]
+        details = interpreters[0].get_output_details()[0]
+        self._output, self._num_outputs = details["index"], int(details["shape"][1])
+        # An interpreter is no one else's until it is put back.
+        self._idle = queue.SimpleQueue()
+        for interpreter in interpreters:
+            self._idle.put(interpreter)
+        self._threads = concurrent.futures.ThreadPoolExecutor(copies, "xnnpack")
+
+    def __call__(self, normalized: Any) -> tf.Tensor:
+        """Return the raw outputs [B, N] of normalized images [B, S, S, 3], in a graph or not."""
+        outputs = tf.numpy_function(self.run, [normalized], tf.float32)
+        outputs.set_shape([None, self._num_outputs])
+        return outputs
+
+    def run(self, normalized: np.ndarray) -> np.ndarray:
+        """Do the same with arrays."""
+        outputs = np.empty((len(normalized), self._num_outputs), np.float32)
+
+        def run_one(row):
+            interpreter = self._idle.get()
+            try:
+                interpreter.set_tensor(self._input, normalized[row : row + 1])
+                interpreter.invoke()
+                outputs[row] = interpreter.get_tensor(self._output)[0]
+            finally:
+                self._idle.put(interpreter)
+
+        for _ in self._threads.map(run_one, range(len(normalized))):
+            pass  # asks for each result, so that an error is raised here
+        return outputs
+
+
+def _convert(network):
+    """Return a network as the bytes of a TFLite model for one image."""
+    size = network.image_size
+    function = tf.function(
+        lambda normalized: network.from_normalized(normalized),
+        input_signature=[tf.TensorSpec([1, size, size, 3], tf.float32)],
+    )
+    try:
+        concrete = function.get_concrete_function()
+        converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete], tf.Module())
+        # Otherwise a SavedModel is written to the disk and read again.
+        converter.experimental_lower_to_saved_model = False
+        return converter.convert()
+    except Exception as error:  # the converter raises whatever its passes do
+        reason = str(error).strip().partition("\n")[0]
+        raise EngineError(
+            f"The engine `xnnpack` cannot run the {network.name}, because TFLite cannot convert "
+            f"it: {reason:.300} Use the engine `tensorflow`."
+        ) from error
+
+
+def _interpreter(content, num_threads):
+    with warnings.catch_warnings():
+        # It will move to a package of its own in a later version than the one that is required.
+        warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated")
+        interpreter = tf.lite.Interpreter(model_content=content, num_threads=num_threads)
+    interpreter.allocate_tensors()
+    return interpreter
+
+
+def _num_cores():
+    # As many as TensorFlow would take.
+    given = tf.config.threading.get_intra_op_parallelism_threads()
+    given = given or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0)
+    if given > 0:
+        return given
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
