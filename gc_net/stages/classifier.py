@@ -69,6 +69,10 @@ class ClassifierStage(Stage):
     provides = ("classifier",)
     of_all_methods = True
 
+    def likely_steps(self, config, num_images):
+        recipe = self.own_settings(config).recipe
+        return 0 if recipe == "none" else super().likely_steps(config, num_images)
+
     def check(self, run):
         run.check_network()
         return 0 if run.settings.recipe == "none" else super().check(run)

@@ -1,15 +1,46 @@
 """How long a training will take, said before it begins: images it will see times a pass of one."""
 
+import math
 import time
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from gc_net.classifier import Classifier
+
 # Below so many images a training is over before its length is worked out.
 LEAST_IMAGES = 2_000
 _BATCH_SIZE = 8
 _ROUNDS = 3
+
+
+class Speed(NamedTuple):
+    """How fast this machine is, as busy as it is.
+
+    Attributes:
+        pass_seconds: A forward pass of the network, for an image of `image_size`.
+        start_seconds: Making the network and its graph.
+        image_size: Side of that image.
+    """
+
+    pass_seconds: float
+    start_seconds: float
+    image_size: int
+
+    def at(self, image_size: int) -> float:
+        """Return the time of a forward pass for an image of another size."""
+        return self.pass_seconds * (image_size / self.image_size) ** 2
+
+
+def measure(backbone: str, image_size: int) -> Speed:
+    """Measure how fast this machine is with a network, in a few seconds."""
+    start = time.perf_counter()
+    network = Classifier(backbone, 2, image_size, weights=None)
+    np.asarray(network(np.zeros((1, image_size, image_size, 3), np.float32)))
+    started = time.perf_counter() - start
+    return Speed(pass_seconds(network, image_size), started, image_size)
 
 
 def pass_seconds(network: keras.Model, image_size: int) -> float:
@@ -35,3 +66,12 @@ def in_words(seconds: float) -> str:
         return f"{rounded} minute{'s' * (rounded != 1)}"
     halves = round(minutes / 30)
     return f"{halves // 2}{' ½' if halves % 2 else ''} hours"
+
+
+def at_least(seconds: float) -> str:
+    """Return a time that is no shorter, as `gc_net.settings.read_duration` reads it."""
+    if seconds <= 90:
+        return f"{10 * math.ceil(seconds / 10)}s"
+    if seconds <= 90 * 60:
+        return f"{math.ceil(seconds / 60)}m"
+    return f"{math.ceil(seconds / 3600)}h"
