@@ -26,6 +26,8 @@ _LEAST_SHARE, _LEAST_STEPS = 0.2, 100
 _SIZES, _SMALLEST_SIZE = (1, 6 / 7, 5 / 7, 4 / 7), 32
 # A stage makes, traces and saves its network, and reads that of another: in units of making one.
 _STARTS = 4
+# What a step costs besides computing: reading a batch, the graph of both ways, progress and logs.
+_STEP_CALLS = 5
 # The evaluation at the end: ten windows for the classifier, two looks of the detector, a second
 # look. How far shapes follow the images is asked of ten windows of up to 128 images.
 _TEST_PASSES, _WINDOWS, _MOST_IN_WINDOWS = 14, 10, 128
@@ -120,7 +122,7 @@ def seconds_of(config: Settings, units: Iterable[Stage], images: Images, speed: 
     )
     for unit in units:
         steps, cost = unit.likely_steps(config, images.train), unit.cost(config, images.train)
-        seconds += _STARTS * speed.start_seconds
+        seconds += _STARTS * speed.start_seconds + _STEP_CALLS * steps * speed.call_seconds
         seconds += pass_seconds * (cost.once + steps * cost.step if steps else 0.0)
     return seconds
 

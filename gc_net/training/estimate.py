@@ -21,11 +21,13 @@ class Speed(NamedTuple):
 
     Attributes:
         pass_seconds: A forward pass of the network, for an image of `image_size`.
+        call_seconds: A call of the network with one image: for small networks, all but computing.
         start_seconds: Making the network and its graph.
-        image_size: Side of that image.
+        image_size: Side of the images.
     """
 
     pass_seconds: float
+    call_seconds: float
     start_seconds: float
     image_size: int
 
@@ -38,14 +40,19 @@ def measure(backbone: str, image_size: int) -> Speed:
     """Measure how fast this machine is with a network, in a few seconds."""
     start = time.perf_counter()
     network = Classifier(backbone, 2, image_size, weights=None)
-    np.asarray(network(np.zeros((1, image_size, image_size, 3), np.float32)))
+    call = call_seconds(network, image_size, batch_size=1)
     started = time.perf_counter() - start
-    return Speed(pass_seconds(network, image_size), started, image_size)
+    return Speed(pass_seconds(network, image_size), call, started, image_size)
 
 
 def pass_seconds(network: keras.Model, image_size: int) -> float:
     """Return the time that a forward pass takes for an image, on this machine as busy as it is."""
-    images = np.zeros((_BATCH_SIZE, image_size, image_size, 3), np.float32)
+    return call_seconds(network, image_size, _BATCH_SIZE) / _BATCH_SIZE
+
+
+def call_seconds(network: keras.Model, image_size: int, batch_size: int) -> float:
+    """Return the time that a call of the network takes with a batch."""
+    images = np.zeros((batch_size, image_size, image_size, 3), np.float32)
     run = tf.function(lambda images: network(images, training=False))
     np.asarray(run(images))  # tracing is no part of it
     taken = []
@@ -53,7 +60,7 @@ def pass_seconds(network: keras.Model, image_size: int) -> float:
         start = time.perf_counter()
         np.asarray(run(images))
         taken.append(time.perf_counter() - start)
-    return float(np.median(taken)) / _BATCH_SIZE
+    return float(np.median(taken))
 
 
 def in_words(seconds: float) -> str:

@@ -17,7 +17,7 @@ from gc_net.training.estimate import Speed
 from tests.training.samples import FLAGS, run_tool, small_config, small_options
 
 IMAGES = Images(train=280, test=70)
-SPEED = Speed(pass_seconds=0.02, start_seconds=2.0, image_size=224)
+SPEED = Speed(pass_seconds=0.02, call_seconds=0.03, start_seconds=2.0, image_size=224)
 
 
 def photos(**data):
@@ -88,7 +88,7 @@ def test_less_time_never_means_a_longer_training():
 
 def test_a_machine_of_twice_the_speed_trains_longer():
     whole = picked("10h").whole_seconds
-    fast = SPEED._replace(pass_seconds=0.01, start_seconds=1.0)
+    fast = SPEED._replace(pass_seconds=0.01, call_seconds=0.015, start_seconds=1.0)
     assert picked(f"{0.6 * whole}s").flags
     assert not picked(f"{0.6 * whole}s", speed=fast).flags
 
@@ -124,7 +124,9 @@ def test_a_classifier_that_is_taken_as_it_is_costs_no_steps():
     taken = changed(config, {})
     taken = TrainConfig(**{**vars(taken), "classifier": ClassifierConfig(recipe="none")})
     times = [seconds_of(each, units_of(each), IMAGES, SPEED) for each in (config, taken)]
-    assert times[0] - times[1] == pytest.approx(300 * 32 * 3 * SPEED.pass_seconds)
+    assert times[0] - times[1] == pytest.approx(
+        300 * (32 * 3 * SPEED.pass_seconds + 5 * SPEED.call_seconds)
+    )
 
 
 def test_the_teacher_is_part_of_the_time_however_small_images_are():
@@ -144,7 +146,7 @@ class Slow:
 
     def __call__(self, backbone, image_size):
         self.measured += 1
-        return Speed(0.01, 0.1, image_size)
+        return Speed(0.01, 0.01, 0.1, image_size)
 
 
 def longer_config():
@@ -200,7 +202,7 @@ def test_who_forgets_the_budget_is_told_of_it(tmp_path, monkeypatch):
 def test_a_training_keeps_to_its_budget_beside_a_recipe(tmp_path):
     recipe = tmp_path / "long.flags"
     recipe.write_text(
-        "--classifier_steps=2000\n--classifier_batch_size=6\n--detector_steps=150\n--detector_batch_size=6\n"
+        "--classifier_steps=150\n--classifier_batch_size=6\n--detector_steps=150\n--detector_batch_size=6\n"
     )
     work_dir = tmp_path / "run"
 
@@ -213,12 +215,12 @@ def test_a_training_keeps_to_its_budget_beside_a_recipe(tmp_path):
     assert "budget of 1s is too short" in refused.stderr
     # Twice the least: the machine may be busier when it is measured again.
     given = f"{2 * read_duration(refused.stderr.partition('--budget=')[2].split()[0]):.0f}s"
-    for said in ("The whole training", "as picked"):  # the second finds all done
+    for said in ("whole training", "as picked"):  # the second finds all done
         done = train(given)
         assert done.returncode == 0, done.stderr
         line = next(line for line in done.stdout.splitlines() if line.startswith("Budget of"))
-        assert said.lower() in line.lower()
+        assert said in line
     recorded = json.loads((work_dir / "config.json").read_text())["config"]
-    assert 400 <= recorded["classifier"]["steps"] <= 2000
+    assert 100 <= recorded["classifier"]["steps"] <= 150
     assert recorded["detector"]["steps"] == 3  # by hand against the recipe's
     assert (work_dir / "evaluation" / "report.html").exists()
