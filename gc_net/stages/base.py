@@ -111,6 +111,7 @@ class Stage:
             as `"detector.shape"`. A stage can see no others but those of the stages it needs.
         seed_name: What its random numbers are drawn for; its name if empty.
         provides: Arguments of the `Localizer` that its `parts` are.
+        least_logged_steps: Fewest steps of a line of its log, where it is given in steps.
         of_all_methods: Whether `--method`s other than GC-Net have this stage, too.
     """
 
@@ -122,6 +123,7 @@ class Stage:
     reads: tuple[str, ...] = ("data", "network")
     seed_name: str = ""
     provides: tuple[str, ...] = ()
+    least_logged_steps: int = 25
     of_all_methods: bool = False
 
     @classmethod

@@ -41,8 +41,8 @@ from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
 
 REQUIRED_PARTS = {"classifier", "detector", "generator"}
-# Where a training is given in steps, a line of the log is of about so many of them.
-LOGGED_STEPS = 250
+# Where a training is given in steps, its log has about so many lines, or more where it is long.
+LOGGED_LINES, MOST_LOGGED_STEPS = 10, 250
 
 
 def train(
@@ -439,7 +439,9 @@ class Runner:
                 batches.make,
                 num_steps=steps,
                 steps_per_pass=batches.steps_per_epoch,
-                steps_per_epoch=_logged_steps(run.settings, steps, batches.steps_per_epoch),
+                steps_per_epoch=_logged_steps(
+                    run.settings, steps, batches.steps_per_epoch, unit.least_logged_steps
+                ),
                 folder=run.folder,
                 checkpoint_steps=self.options.checkpoint_steps,
                 checkpoint_minutes=self.options.checkpoint_minutes,
@@ -520,11 +522,12 @@ def _is_file(*path):
     return os.path.exists(os.path.join(*path))
 
 
-def _logged_steps(settings, num_steps, steps_per_epoch):
+def _logged_steps(settings, num_steps, steps_per_epoch, least):
     """Return the steps of a line of the log: a pass, or several where steps are what counts."""
     if not settings.steps and num_steps == settings.epochs * steps_per_epoch:
         return steps_per_epoch
-    return steps_per_epoch * math.ceil(LOGGED_STEPS / steps_per_epoch)
+    steps = min(max(num_steps // LOGGED_LINES, least), MOST_LOGGED_STEPS)
+    return steps_per_epoch * math.ceil(steps / steps_per_epoch)
 
 
 def _agreed(what, value):
