@@ -21,6 +21,7 @@ BENCHMARKS = Registry(
         "tflite": "benchmarks.tflite:report",
         "size": "benchmarks.size:report",
         "help": "benchmarks.help:report",
+        "objects": "benchmarks.objects:report",
     },
 )
 

@@ -133,6 +133,17 @@ def read_pairs(text: str, name: str) -> dict[str, int | float | str]:
     return pairs
 
 
+def read_duration(text: str) -> float:
+    """Return the seconds of `"90s"`, `"15m"` or `"2h"`."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh])", text.strip().lower())
+    if found is None or not float(found[1]):
+        raise ValueError(
+            "A time must be a number above zero and its unit, s, m or h, e.g. 90s, 15m or 2h. "
+            f"Received: {text!r:.100}"
+        )
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+
+
 def _number(text):
     for kind in (int, float):
         try:

@@ -69,7 +69,7 @@ def test_the_help_of_train_opens_with_what_matters_and_groups_the_rest():
     assert titles[0] == "Most used" and len(titles) > 6
     first = done.stdout.partition("Most used:\n")[2].partition("\n\n")[0]
     names = re.findall(r"^  --(\w+)", first, re.M)
-    assert names == ["flagfile", "data_dir", "work_dir", "image_size", "detector_shape"]
+    assert names == ["flagfile", "data_dir", "work_dir", "budget", "detector_shape"]
     everything = re.findall(r"^  --(?:\[no\])?(\w+)", done.stdout, re.M)
     assert len(everything) == len(set(everything))
     classifier = done.stdout.partition("How the classifier is fine-tuned:\n")[2].partition("\n\n")[

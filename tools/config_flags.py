@@ -2,10 +2,13 @@
 
 import dataclasses
 import inspect
+import sys
+from collections.abc import Iterable
 
 from absl import app, flags
 
 from gc_net.settings import Settings, flag_name, is_section, plain_type
+from gc_net.stages.budget import Budget
 from gc_net.stages.config import PLAIN_SECTIONS, RunOptions, TrainConfig
 
 from . import path_flags, program
@@ -74,21 +77,31 @@ def read_run() -> tuple[TrainConfig, RunOptions]:
     return read(TrainConfig, **found), read(RunOptions)
 
 
-def run_stages(stages: list[str] | None = None, evaluate: bool = False) -> None:
+def given_by_hand(arguments: Iterable[str]) -> frozenset[str]:
+    """Return the names of the flags on a command line, without those of its flagfiles."""
+    words = [argument.lstrip("-") for argument in arguments if argument.startswith("-")]
+    return frozenset(word.partition("=")[0] for word in words)
+
+
+def run_stages(
+    stages: list[str] | None = None, evaluate: bool = False, budget: str | None = None
+) -> None:
     """Do what a training tool does: read the flags and run stages.
 
     Args:
         stages: The stages to run; all if None.
         evaluate: Whether to evaluate the model at the end and write a report, where there is one.
+        budget: How long it may take, e.g. 15m; what was given by hand is left as it is.
     """
     try:
         config, options = read_run()
+        budget = None if budget is None else Budget(budget, given_by_hand(sys.argv[1:]))
     except ValueError as error:
         raise app.UsageError(str(error)) from None
     with program.ending_plainly(interrupted=program.RESUMES):
         from gc_net.stages.runner import Runner
 
-        with Runner(config, options) as runner:
+        with Runner(config, options, budget=budget) as runner:
             model_dir = runner.train(stages)
         if evaluate and runner.has_model(stages) and runner.chief:
             from gc_net.evaluation.evaluate import evaluate_run

@@ -25,14 +25,21 @@ flags.adopt_module_key_flags(config_flags)
 flags.DEFINE_multi_enum(
     "stage", None, STAGES.names, "Stage to run; give it more than once for several. All if not."
 )
+flags.DEFINE_string(
+    "budget",
+    None,
+    "How long it may take, e.g. 90s, 15m or 2h: image size and steps are picked for that, fewer "
+    "than the recipe's where its whole training takes longer. Flags of the command line stay.",
+)
 flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
 
 
 @program.tool(
-    argument="data_dir", first=("flagfile", "data_dir", "work_dir", "image_size", "detector_shape")
+    argument="data_dir", first=("flagfile", "data_dir", "work_dir", "budget", "detector_shape")
 )
 def main(_):
-    config_flags.run_stages(stages=flags.FLAGS.stage, evaluate=flags.FLAGS.evaluate)
+    given = flags.FLAGS
+    config_flags.run_stages(stages=given.stage, evaluate=given.evaluate, budget=given.budget)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import tensorflow as tf
 
-from gc_net.data.decode import decode_with_size, read_bytes
+from gc_net.data.decode import decode_image, decode_with_size, read_bytes
 from gc_net.data.splits import DataError, ImageError
 from gc_net.data.transforms import squash
 from gc_net.export import preprocessing
@@ -16,7 +16,13 @@ from gc_net.prediction.graph import classify, concluded, first_look
 _NUM_IMAGES = 4
 _NUM_PHOTOS = 40
 _PHOTO_SIZE = (900, 1200)
+# Of photos, in their pixels: files, and the same as arrays, against what `predict` finds in either.
+# Large JPEG files are decoded at a reduced size, for speed, and arrays are not: `predict` itself
+# finds other boxes in an array than in its file.
 PHOTOS = "boxes of photos, in their pixels"
+ARRAYS = "boxes of photos given as arrays, in their pixels"
+REDUCED = "boxes of photos as arrays and as files decoded at a reduced size, both by predict"
+OF_PHOTOS = (PHOTOS, ARRAYS, REDUCED)
 
 
 def random_images(size, num_images=_NUM_IMAGES, seed=0):
@@ -48,8 +54,8 @@ def compare_saved_model(localizer, folder, limit=1e-3, *, photos=None):
             ones if None.
 
     Returns:
-        The largest difference of each output, over all signatures; for photos, see `PHOTOS`, that
-        of their boxes from those of `Localizer.predict`.
+        The largest difference of each output, over all signatures; for photos, see `OF_PHOTOS`,
+        that of their boxes from those of `Localizer.predict`.
 
     Raises:
         RuntimeError: If one but that of photos exceeds `limit`.
@@ -76,8 +82,7 @@ def compare_saved_model(localizer, folder, limit=1e-3, *, photos=None):
             f"The exported model differs from the Keras model by {differences}, more than {limit}."
         )
     files = drawn_photos() if photos is None else read_photos(photos)
-    differences[PHOTOS] = _largest_shift(localizer, signatures["serve_bytes"], files)
-    return differences
+    return {**differences, **_largest_shifts(localizer, signatures, files)}
 
 
 def drawn_photos(num_photos=2, size=_PHOTO_SIZE, seed=0):
@@ -111,19 +116,29 @@ def read_photos(photos, num_photos=_NUM_PHOTOS):
     return files
 
 
-def _largest_shift(localizer, serve_bytes, files):
-    """Return the largest difference of the boxes of files from those of `Localizer.predict`."""
-    largest = 0.0
+def _largest_shifts(localizer, signatures, files):
+    """Return the largest differences of boxes of files, and of the arrays in them, by name."""
+    largest = {PHOTOS: 0.0, ARRAYS: 0.0}
+
+    def place(image):
+        squashed = squash(image, localizer.resize_size)[None]
+        return np.asarray(first_look(localizer, squashed, confidence=False)["boxes"])
+
     for data in files:
         try:
             image, (height, width) = decode_with_size(data, localizer.resize_size)
+            whole = decode_image(data)
         except ImageError:
             continue  # damaged
-        squashed = squash(image, localizer.resize_size)[None]
-        expected = np.asarray(first_look(localizer, squashed, confidence=False)["boxes"])
-        found = np.asarray(serve_bytes(image_bytes=tf.constant([data]))["boxes"])
-        shift = np.abs(found - expected) * (width, height, width, height)
-        largest = max(largest, float(np.max(shift)))
+        of_file, of_array = place(image), place(whole)
+        served = signatures["serve_bytes"](image_bytes=tf.constant([data]))["boxes"]
+        served_array = signatures["serve_uint8"](images=tf.constant(whole[None]))["boxes"]
+        pairs = {PHOTOS: (served, of_file), ARRAYS: (served_array, of_array)}
+        if image.shape != whole.shape:
+            pairs[REDUCED] = of_array, of_file
+        for name, (one, other) in pairs.items():
+            shift = np.abs(np.asarray(one) - other) * (width, height, width, height)
+            largest[name] = max(largest.get(name, 0.0), float(np.max(shift)))
     return largest
 
 

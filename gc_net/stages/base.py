@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gc_net.settings import Settings, setting
 
@@ -83,6 +83,18 @@ class Batches:
     count: int | None = None
 
 
+class Cost(NamedTuple):
+    """About what a training costs, in forward passes of an image of the size that the run has.
+
+    Attributes:
+        once: Before its first step.
+        step: With each step.
+    """
+
+    once: float
+    step: float
+
+
 class Stage:
     """One training among those of a run.
 
@@ -100,6 +112,7 @@ class Stage:
             as `"detector.shape"`. A stage can see no others but those of the stages it needs.
         seed_name: What its random numbers are drawn for; its name if empty.
         provides: Arguments of the `Localizer` that its `parts` are.
+        least_logged_steps: Fewest steps of a line of its log, where it is given in steps.
         of_all_methods: Whether `--method`s other than GC-Net have this stage, too.
     """
 
@@ -112,6 +125,7 @@ class Stage:
     reads: tuple[str, ...] = ("data", "network")
     seed_name: str = ""
     provides: tuple[str, ...] = ()
+    least_logged_steps: int = 25
     of_all_methods: bool = False
 
     @classmethod
@@ -139,6 +153,22 @@ class Stage:
         object and the background as well.
         """
         return 9.0 if "generator" in self.needs else 3.0
+
+    def cost(self, config: Settings, num_images: int) -> Cost:
+        """Return about what a training on `num_images` costs with the settings of a run."""
+        settings = self.own_settings(config)
+        size = config.data.image_size
+        scale = ((getattr(settings, "image_size", None) or size) / size) ** 2
+        return Cost(0.0, self.passes * settings.batch_size * scale)
+
+    def likely_steps(self, config: Settings, num_images: int) -> int:
+        """Return how many steps the settings of a run ask for, where it has `num_images`."""
+        settings = self.own_settings(config)
+        return num_steps(settings, max(num_images // settings.batch_size, 1))
+
+    def own_settings(self, config: Settings) -> Settings:
+        """Return the section of a `TrainConfig` that holds its settings."""
+        return getattr(config, self.section or self.name)
 
     def record(self) -> dict[str, Any]:
         """Return what else tells its result from those of other units of the same settings."""

@@ -76,6 +76,10 @@ class ClassifierStage(Stage):
         plain = section["method"] != GC_NET and not methods.get(section["method"]).trains
         return {**settings, "classifier": {**section, "method": GC_NET}} if plain else settings
 
+    def likely_steps(self, config, num_images):
+        recipe = self.own_settings(config).recipe
+        return 0 if recipe == "none" else super().likely_steps(config, num_images)
+
     def check(self, run):
         classifier, method = run.check_network(), run.settings.method
         if method != GC_NET:

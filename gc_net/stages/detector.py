@@ -108,6 +108,8 @@ class DetectorStage(Stage):
     settings = DetectorConfig
     needs = ("classifier", "fold_classifiers", "generator", "warmup")
     provides = ("detector", "generator")
+    # Health rules compare a line with the one before, and were made for lines of that length.
+    least_logged_steps = 250
 
     @classmethod
     def units(cls, config):

@@ -93,9 +93,23 @@ def run_settings(run_dir: str, name: str) -> dict[str, Any]:
     return settings
 
 
-def write_settings(folder: str, settings: Mapping[str, Any]) -> None:
-    """Record settings in `folder`, with what else a result may depend on."""
+def read_budget(folder: str) -> dict[str, Any] | None:
+    """Return the budget that a run was started with, and what was picked; None without one."""
+    record = read_json(os.path.join(folder, CONFIG_FILE)) or {}
+    return record.get("budget")
+
+
+def write_settings(
+    folder: str, settings: Mapping[str, Any], budget: Mapping[str, Any] | None = None
+) -> None:
+    """Record settings in `folder`, with what else a result may depend on.
+
+    Args:
+        budget: What image size and steps were picked for, as `read_budget` returns it.
+    """
     record = {"layout": LAYOUT, "config": settings, "environment": environment()}
+    if budget is not None:
+        record["budget"] = budget
     write_json(os.path.join(make_folder(folder), CONFIG_FILE), record)
 
 

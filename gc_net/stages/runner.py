@@ -32,6 +32,7 @@ from gc_net.run_files import RunError
 from gc_net.saving import MODEL_FILE, save_model
 from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
+from gc_net.stages.budget import Budget, Images, changed, described, pick
 from gc_net.stages.config import RunOptions, TrainConfig
 from gc_net.stages.dependencies import in_order, needed, recorded_settings, settings_read
 from gc_net.stages.image_record import ImageRecord, check_images
@@ -43,8 +44,8 @@ from gc_net.training.data import TrainingData, cache_folder, open_dataset
 REQUIRED_PARTS = {"classifier", "detector", "generator"}
 # Of another method than GC-Net, which finds objects by its classifier.
 REQUIRED_PARTS_OF_METHODS = {"classifier"}
-# Where a training is given in steps, a line of the log is of about so many of them.
-LOGGED_STEPS = 250
+# Where a training is given in steps, its log has about so many lines, or more where it is long.
+LOGGED_LINES, MOST_LOGGED_STEPS = 10, 250
 
 
 def train(
@@ -52,6 +53,7 @@ def train(
     options: RunOptions,
     stages: Iterable[str] | None = None,
     dataset: Dataset | None = None,
+    budget: Budget | None = None,
 ) -> str:
     """Train a localizer.
 
@@ -60,11 +62,13 @@ def train(
         options: Where to, and what else has no effect on the weights.
         stages: Which of `STAGES` to run, with what they need; all if None.
         dataset: The `Dataset`; opened as `config` says if None.
+        budget: How long it may take: image size and steps are picked for that, see
+            `gc_net.stages.budget`. As `config` says if None.
 
     Returns:
         The folder of the model.
     """
-    with Runner(config, options, dataset) as runner:
+    with Runner(config, options, dataset, budget) as runner:
         return runner.train(stages)
 
 
@@ -74,7 +78,7 @@ class Runner:
     A context manager: within it the folder is locked.
 
     Args:
-        config, options, dataset: See `train`.
+        config, options, dataset, budget: See `train`.
 
     Attributes:
         units: The trainings that the settings ask for, by name.
@@ -84,9 +88,16 @@ class Runner:
             model_dir = runner.train()
     """
 
-    def __init__(self, config: TrainConfig, options: RunOptions, dataset: Dataset | None = None):
+    def __init__(
+        self,
+        config: TrainConfig,
+        options: RunOptions,
+        dataset: Dataset | None = None,
+        budget: Budget | None = None,
+    ):
         self.config = config.resolved()
         self.options = options
+        self.budget = budget
         self.work_dir = _full_path(options.work_dir)
         self.model_dir = os.path.join(self.work_dir, "model")
         self.reused = [_full_path(path) for path in options.reuse.split(",") if path]
@@ -98,6 +109,7 @@ class Runner:
         units = [unit for kind in kinds for unit in kind.units(self.config)]
         self.units = {unit.name: unit for unit in units}
         self._folders = {}
+        self._picked, self._announced = None, False
         self._given_dataset = dataset
         self._stack = contextlib.ExitStack()
 
@@ -111,6 +123,8 @@ class Runner:
             self.chief = devices.is_chief()
             if self.chief:
                 stack.enter_context(run_folder.locked(self.work_dir))
+            if self.budget is not None:
+                self._fit_budget()
             self._stack = stack.pop_all()
         return self
 
@@ -190,6 +204,47 @@ class Runner:
 
     # Before training.
 
+    def _fit_budget(self):
+        """Pick image size and steps for the budget, or take what was picked at the first start."""
+        if not devices.is_one_process():
+            raise RunError(
+                "A budget is measured on one machine, and TF_CONFIG names several. Leave out "
+                "--budget, and give --image_size and the steps of the stages."
+            )
+        recorded = run_folder.read_budget(self.work_dir)
+        if recorded is None:
+            text = self._pick()
+        elif recorded["given"] != self.budget.text:
+            raise RunError(
+                f"{self.work_dir} holds a run that was fitted to --budget={recorded['given']}. "
+                f"Received: --budget={self.budget.text}. Give the same to resume it, or choose "
+                "another --work_dir."
+            )
+        else:
+            picked = recorded["picked"].items()
+            self._picked = {name: value for name, value in picked if name not in self.budget.fixed}
+            self.config = changed(self.config, self._picked)
+            text = "as picked when it was first started."
+        if self.options.verbose:
+            print(f"Budget of {self.budget.text}: {text}", flush=True)
+
+    def _pick(self):
+        """Pick image size and steps; return what was picked, and what that leaves out, in words."""
+        images = Images(*(len(self.dataset.split(name)) for name in ("train", "test")))
+        speed = estimate.measure(self.config.network.backbone, self.config.data.image_size)
+        speed = speed._replace(pass_seconds=speed.pass_seconds / devices.num_replicas())
+        whole, units = self.config, list(self.units.values())
+        found = pick(whole, self.budget, units, images, speed)
+        self._picked, self.config = found.flags, changed(whole, found.flags)
+        self._announced = True
+        takes = f"{described(self.config, units, images)}, about {estimate.in_words(found.seconds)}"
+        if not found.flags:
+            return f"the whole training fits: {takes}."
+        return (
+            f"{takes}. The whole training, {described(whole, units, images)}, would take about "
+            f"{estimate.in_words(found.whole_seconds)}."
+        )
+
     def _asked(self, stages):
         stages = list(STAGES) if stages is None else list(stages)
         kinds = {name: STAGES.get(name) for name in stages}
@@ -204,8 +259,15 @@ class Runner:
 
     def _check_records(self, plan):
         """Refuse a folder of other settings before anything is written."""
+        recorded = run_folder.read_budget(self.work_dir)
         for unit in plan:
-            run_folder.check_settings(self._own_folder(unit), self.settings_of(unit))
+            try:
+                run_folder.check_settings(self._own_folder(unit), self.settings_of(unit))
+            except RunError as error:
+                if recorded is None or self.budget is not None:
+                    raise
+                given = recorded["given"]
+                raise RunError(f"{error} It was started with --budget={given}.") from None
             self._refuse_former_result(unit)
         if self._has_begun(plan):
             check_images(self.work_dir, self._images, self.data.split)
@@ -220,11 +282,16 @@ class Runner:
 
     def _record(self, plan):
         """Keep what the run is trained with, and on: that of its first start, where it has one."""
-        run_folder.write_settings(self.work_dir, self.config.to_dict())
+        run_folder.write_settings(self.work_dir, self.config.to_dict(), self._budget_record())
         reads_images = any("data" in settings_read(type(unit)) for unit in plan)
         known = self._has_begun(plan) and ImageRecord.read(self.work_dir) is not None
         if reads_images and not known:
             self._images.write(self.work_dir)
+
+    def _budget_record(self):
+        if self.budget is None:
+            return run_folder.read_budget(self.work_dir)
+        return {"given": self.budget.text, "picked": self._picked}
 
     def _clear_left_overs(self, plan):
         """Delete checkpoints of stages that were killed after they had written their result."""
@@ -281,18 +348,20 @@ class Runner:
         # Several processes would have to make the network together.
         if not (self.chief and self.options.verbose and devices.is_one_process()):
             return
+        if self._announced:
+            return
         of_images = [unit for unit in pending if "data" in settings_read(type(unit))]
         total = sum(expected[unit.name] for unit in of_images)
         if total < estimate.LEAST_IMAGES:
             return
         size = self.config.data.image_size
-        # Made to be timed; the stages make their own.
-        network = Classifier(self.config.network.backbone, 2, size, weights=None)
-        seconds = estimate.pass_seconds(network, size) / devices.num_replicas()
+        speed = estimate.measure(self.config.network.backbone, size)
+        seconds = speed.pass_seconds / devices.num_replicas()
         passes = 0.0
         for unit in of_images:
-            own_size = getattr(StageRun(self, unit).settings, "image_size", None) or size
-            passes += unit.passes * expected[unit.name] * (own_size / size) ** 2
+            cost = unit.cost(self.config, len(self.data.split))
+            steps = expected[unit.name] / unit.own_settings(self.config).batch_size
+            passes += cost.once + steps * cost.step if steps else 0.0
         stages = f"{len(pending)} stage{'s' * (len(pending) != 1)}"
         print(
             f"To train: {stages}, {total:,} images in all. Roughly "
@@ -375,7 +444,9 @@ class Runner:
                 batches.make,
                 num_steps=steps,
                 steps_per_pass=batches.steps_per_epoch,
-                steps_per_epoch=_logged_steps(run.settings, steps, batches.steps_per_epoch),
+                steps_per_epoch=_logged_steps(
+                    run.settings, steps, batches.steps_per_epoch, unit.least_logged_steps
+                ),
                 folder=run.folder,
                 checkpoint_steps=self.options.checkpoint_steps,
                 checkpoint_minutes=self.options.checkpoint_minutes,
@@ -467,11 +538,12 @@ def _is_file(*path):
     return os.path.exists(os.path.join(*path))
 
 
-def _logged_steps(settings, num_steps, steps_per_epoch):
+def _logged_steps(settings, num_steps, steps_per_epoch, least):
     """Return the steps of a line of the log: a pass, or several where steps are what counts."""
     if not settings.steps and num_steps == settings.epochs * steps_per_epoch:
         return steps_per_epoch
-    return steps_per_epoch * math.ceil(LOGGED_STEPS / steps_per_epoch)
+    steps = min(max(num_steps // LOGGED_LINES, least), MOST_LOGGED_STEPS)
+    return steps_per_epoch * math.ceil(steps / steps_per_epoch)
 
 
 def _agreed(what, value):

@@ -10,11 +10,13 @@ import os
 import tempfile
 
 from gc_net.settings import setting
-from gc_net.stages.base import Batches, DetectorStageConfig, Stage, is_trained
+from gc_net.stages.base import Batches, Cost, DetectorStageConfig, Stage, is_trained, num_steps
 from gc_net.stages.run_folder import read_array
 from gc_net.teachers import TEACHERS
 
 TARGETS_FILE = "targets.npz"
+# A step of the head alone, in forward passes of the whole network for an image: measured.
+_HEAD_PASSES = 0.3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,13 +85,34 @@ class WarmupStage(Stage):
         units = [cls(number, rounds) for number in range(1, rounds + 1)]
         return units if is_trained(config.warmup) else []
 
+    def cost(self, config, num_images):
+        from gc_net import backbones, teachers
+
+        settings = self.own_settings(config)
+        if self.number > 1 and _head_alone(settings):
+            return Cost(0.0, _HEAD_PASSES * settings.batch_size)  # features and teacher were asked
+        # A teacher looks at images of the size that its network is made for.
+        scale = (backbones.get(config.network.backbone).image_size / config.data.image_size) ** 2
+        asking = scale * teachers.get(settings.teacher).passes(num_images)
+        if not _head_alone(settings):
+            return Cost(asking, super().cost(config, num_images).step)
+        return Cost(asking + 2 * num_images, _HEAD_PASSES * settings.batch_size)
+
+    def likely_steps(self, config, num_images):
+        settings = self.own_settings(config)
+        if not _head_alone(settings):
+            return super().likely_steps(config, num_images)
+        # A pass is over images and their mirror images.
+        return num_steps(settings, max(2 * num_images // settings.batch_size, 1))
+
     def check(self, run):
         from gc_net import teachers
 
         if run.config.detector.initialize == "backbone":
             run.check_network()
         teachers.get(run.settings.teacher).check(_lesson(run))
-        return super().check(run)
+        super().check(run)
+        return self.likely_steps(run.config, len(run.data.split))
 
     def batches(self, run):
         from gc_net import teachers
@@ -189,6 +212,11 @@ class WarmupStage(Stage):
 def round_name(number: int) -> str:
     """Return the name of a round that is not the last, which its folder has too."""
     return f"warmup_round{number}"
+
+
+def _head_alone(settings):
+    """Return whether the settings let the head learn from features that are computed once."""
+    return settings.train_from == "head" and not settings.crop_scale and settings.crop_aspect == 1
 
 
 def on_features(run, detector) -> bool:

@@ -130,6 +130,10 @@ class Teacher(Settings, abc.ABC):
         """Raise `RunError` if it will have nothing to teach; called before anything is trained."""
         return None
 
+    def passes(self, num_images: int) -> float:
+        """Return about how many forward passes of a network asking it takes, to tell the time."""
+        return 3.0 * num_images
+
     @abc.abstractmethod
     def placer(self, lesson: Lesson) -> Placer:
         """Get ready, e.g. fit what needs fitting."""

@@ -1,10 +1,14 @@
 """How long a training will take, said before it begins: images it will see times a pass of one."""
 
+import math
 import time
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import tensorflow as tf
+
+from gc_net.classifier import Classifier
 
 # Below so many images a training is over before its length is worked out.
 LEAST_IMAGES = 2_000
@@ -12,9 +16,43 @@ _BATCH_SIZE = 8
 _ROUNDS = 3
 
 
+class Speed(NamedTuple):
+    """How fast this machine is, as busy as it is.
+
+    Attributes:
+        pass_seconds: A forward pass of the network, for an image of `image_size`.
+        call_seconds: A call of the network with one image: for small networks, all but computing.
+        start_seconds: Making the network and its graph.
+        image_size: Side of the images.
+    """
+
+    pass_seconds: float
+    call_seconds: float
+    start_seconds: float
+    image_size: int
+
+    def at(self, image_size: int) -> float:
+        """Return the time of a forward pass for an image of another size."""
+        return self.pass_seconds * (image_size / self.image_size) ** 2
+
+
+def measure(backbone: str, image_size: int) -> Speed:
+    """Measure how fast this machine is with a network, in a few seconds."""
+    start = time.perf_counter()
+    network = Classifier(backbone, 2, image_size, weights=None)
+    call = call_seconds(network, image_size, batch_size=1)
+    started = time.perf_counter() - start
+    return Speed(pass_seconds(network, image_size), call, started, image_size)
+
+
 def pass_seconds(network: keras.Model, image_size: int) -> float:
     """Return the time that a forward pass takes for an image, on this machine as busy as it is."""
-    images = np.zeros((_BATCH_SIZE, image_size, image_size, 3), np.float32)
+    return call_seconds(network, image_size, _BATCH_SIZE) / _BATCH_SIZE
+
+
+def call_seconds(network: keras.Model, image_size: int, batch_size: int) -> float:
+    """Return the time that a call of the network takes with a batch."""
+    images = np.zeros((batch_size, image_size, image_size, 3), np.float32)
     run = tf.function(lambda images: network(images, training=False))
     np.asarray(run(images))  # tracing is no part of it
     taken = []
@@ -22,7 +60,7 @@ def pass_seconds(network: keras.Model, image_size: int) -> float:
         start = time.perf_counter()
         np.asarray(run(images))
         taken.append(time.perf_counter() - start)
-    return float(np.median(taken)) / _BATCH_SIZE
+    return float(np.median(taken))
 
 
 def in_words(seconds: float) -> str:
@@ -35,3 +73,12 @@ def in_words(seconds: float) -> str:
         return f"{rounded} minute{'s' * (rounded != 1)}"
     halves = round(minutes / 30)
     return f"{halves // 2}{' ½' if halves % 2 else ''} hours"
+
+
+def at_least(seconds: float) -> str:
+    """Return a time that is no shorter, as `gc_net.settings.read_duration` reads it."""
+    if seconds <= 90:
+        return f"{10 * math.ceil(seconds / 10)}s"
+    if seconds <= 90 * 60:
+        return f"{math.ceil(seconds / 60)}m"
+    return f"{math.ceil(seconds / 3600)}h"

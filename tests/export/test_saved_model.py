@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from gc_net.export import versions, warmup
-from gc_net.export.parity import PHOTOS
+from gc_net.export.parity import ARRAYS, OF_PHOTOS, PHOTOS, REDUCED
 from gc_net.export.saved_model import export_saved_model
 from gc_net.localizer import load
 from gc_net.record import Record
@@ -49,10 +49,13 @@ def plain(height, width, seed):
 def test_all_signatures_agree_with_the_keras_model(exported, localizer, height, width, make):
     _, differences, served = exported
     outputs = {"boxes", "coefficients", "class_probabilities", "confidence"}
-    assert set(differences) == {*outputs, PHOTOS}
+    # The drawn photos are large enough to be decoded at a reduced size.
+    assert set(differences) == {*outputs, *OF_PHOTOS}
     # Of a photo's pixels, not relative to the image as the others.
     assert 0 <= differences[PHOTOS] < 1
-    assert max(value for name, value in differences.items() if name != PHOTOS) < 1e-4
+    assert 0 <= differences[ARRAYS] < 1
+    assert differences[REDUCED] > 0
+    assert max(value for name, value in differences.items() if name not in OF_PHOTOS) < 1e-4
     # Again by another way, also on images that are not square, by name and in pixels.
     images = np.stack([make(height, width, seed) for seed in range(3)])
     scale = np.array([width, height])

@@ -24,3 +24,25 @@ def test_steps_are_those_of_the_epochs_within_their_bounds(settings, expected):
 def test_bounds_that_cross_are_refused():
     with pytest.raises(ValueError, match="max_steps=5 and min_steps=6"):
         StageConfig(min_steps=6, max_steps=5)
+
+
+@pytest.mark.parametrize(
+    ("steps", "least", "expected"),
+    [
+        (300, 25, 32),  # whole passes of 8 steps, about ten lines
+        (3000, 25, 256),
+        (300, 250, 256),
+        (40, 25, 32),
+        (4, 25, 32),
+    ],
+)
+def test_a_training_given_in_steps_is_logged_in_about_ten_lines(steps, least, expected):
+    from gc_net.stages.runner import _logged_steps
+
+    assert _logged_steps(StageConfig(steps=steps), steps, 8, least) == expected
+
+
+def test_a_training_given_in_epochs_is_logged_by_epochs():
+    from gc_net.stages.runner import _logged_steps
+
+    assert _logged_steps(StageConfig(epochs=3), 24, 8, 25) == 8
