@@ -17,6 +17,7 @@ BENCHMARKS = Registry(
         "render": "benchmarks.render:report",
         "input": "benchmarks.input:report",
         "predict": "benchmarks.predict:report",
+        "engines": "benchmarks.engines:report",
         "memory": "benchmarks.memory:report",
         "tflite": "benchmarks.tflite:report",
         "size": "benchmarks.size:report",

@@ -43,12 +43,12 @@ def measure(model_dir, *, num_images, batch_size=32, samples=10, seed=0):
     done, found = 0, []
     first_look = localizer.first_look
 
-    def watched(images, confidence, evidence):
+    def watched(images, *asked):
         nonlocal done
         done += len(images)
         if done % every < batch_size:
             found.append((done, resident_megabytes()))
-        return first_look(images, confidence, evidence)
+        return first_look(images, *asked)
 
     localizer.first_look = watched
     with tempfile.TemporaryDirectory() as scratch:

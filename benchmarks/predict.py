@@ -1,6 +1,7 @@
 """Images a second from files to a COCO file, beside the model's own forward pass alone."""
 
 import contextlib
+import functools
 import itertools
 import os
 import tempfile
@@ -11,11 +12,13 @@ import tensorflow as tf
 from benchmarks.images import image_files
 from benchmarks.models import write_untrained_model
 from benchmarks.rounds import conditions, in_turn, table
+from gc_net import engines
 from gc_net.data.decode import decode_with_size, read_bytes
 from gc_net.data.splits import DataError
-from gc_net.data.transforms import squash
+from gc_net.data.transforms import central, squash
 from gc_net.localizer import load
 from gc_net.prediction import formats
+from gc_net.prediction.graph import classify, concluded
 from gc_net.prediction.log import PredictionLog
 from gc_net.prediction.predict_files import predict_files
 
@@ -68,12 +71,13 @@ def report(
             timings = measure_speed(
                 folder, root, files, **judged, batch_size=batch_size, rounds=rounds
             )
+            forward, whole = (FORWARD, engines.AUTO), (FILES, engines.AUTO)
             rows.append(
                 [
                     name,
-                    *(f"{len(files) / timings.seconds(way):.1f}" for way in (FORWARD, FILES)),
-                    f"{timings.ratio(FILES, FORWARD):.2f}×",
-                    f"{timings.processor_ratio(FILES, FORWARD):.2f}×",
+                    *(f"{len(files) / timings.seconds(way):.1f}" for way in (forward, whole)),
+                    f"{timings.ratio(whole, forward):.2f}×",
+                    f"{timings.processor_ratio(whole, forward):.2f}×",
                 ]
             )
         header = ["confidence", f"{FORWARD}, images/s", f"{FILES}, images/s", "time", "processor"]
@@ -98,17 +102,23 @@ def model_folder(model, backbone, image_size):
         yield scratch
 
 
-def measure_speed(model_dir, root, files, *, confidence, evidence=False, batch_size=32, rounds=3):
-    """Return the `Timings` of the forward pass and of the whole way, on as many images."""
-    localizer = load(model_dir)
-    size = localizer.resize_size
-    batch = np.random.default_rng(0).integers(0, 256, (batch_size, size, size, 3), np.uint8)
-    batch = tf.constant(batch)
+def measure_speed(
+    model_dir,
+    root,
+    files,
+    *,
+    confidence,
+    evidence=False,
+    batch_size=32,
+    rounds=3,
+    engine_names=(engines.AUTO,),
+):
+    """Return the `Timings` of both ways by each engine: {(way, engine's name): ...}.
 
-    def forward():
-        for first in range(0, len(files), batch_size):
-            count = min(batch_size, len(files) - first)
-            localizer.conclude(localizer.first_look(batch[:count], confidence, evidence))
+    The forward pass alone is that of the second look too, where the model has one.
+    """
+    localizer = load(model_dir)
+    used = {name: engines.ready(name, localizer.networks, len(files)) for name in engine_names}
 
     with tempfile.TemporaryDirectory() as scratch:
         listing = os.path.join(scratch, "images.txt")
@@ -116,7 +126,7 @@ def measure_speed(model_dir, root, files, *, confidence, evidence=False, batch_s
             file.writelines(f"{os.path.join(root, name)}\n" for name in files)
         outputs = (os.path.join(scratch, str(number)) for number in itertools.count())
 
-        def whole():
+        def whole(engine):
             summary = predict_files(
                 model_dir,
                 listing,
@@ -124,12 +134,39 @@ def measure_speed(model_dir, root, files, *, confidence, evidence=False, batch_s
                 batch_size=batch_size,
                 confidence=confidence,
                 evidence=evidence,
+                engine=engine,
                 localizer=localizer,
             )
             if summary.unreadable:
                 raise DataError(f"Images cannot be read: {summary.text()}")
 
-        return in_turn({FORWARD: forward, FILES: whole}, rounds)
+        ways = {}
+        for name, engine in used.items():
+            forward = forward_pass(localizer, batch_size, engine, confidence, evidence)
+            ways[FORWARD, name] = functools.partial(forward, len(files))
+            ways[FILES, name] = functools.partial(whole, engine)
+        return in_turn(ways, rounds)
+
+
+def forward_pass(localizer, batch_size, engine, confidence, evidence=False):
+    """Return a function that gives so many images, which are noise, to all networks."""
+    random, classifier = np.random.default_rng(0), localizer.close_up_classifier
+
+    def noise(size):
+        return tf.constant(random.integers(0, 256, (batch_size, size, size, 3), np.uint8))
+
+    batch, close_ups = noise(localizer.resize_size), noise(classifier.image_size)
+    look_closer = tf.function(lambda images: classify(classifier, images, engine))
+
+    def run(num_images):
+        for first in range(0, num_images, batch_size):
+            count, second = min(batch_size, num_images - first), None
+            outputs = localizer.first_look(batch[:count], confidence, evidence, engine)
+            if localizer.second_look:
+                second = look_closer(close_ups[:count])
+            concluded(outputs, second)["boxes"].numpy()
+
+    return run
 
 
 def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
@@ -152,9 +189,12 @@ def measure_parts(model_dir, root, files, *, batch_size=32, rounds=3):
     results = list(zip(files, localizer.predictions(outputs, sizes), strict=True))
     label_format = formats.get("coco")
 
-    def network(function):
-        traced = tf.function(lambda images: function(tf.cast(images, tf.float32), training=False))
-        return lambda: [traced(batch).numpy() for batch in batches]
+    engine = engines.ready(engines.AUTO, localizer.networks, len(files))
+
+    def network(network):
+        forward, seen = engine.forward(network), network.image_size
+        traced = tf.function(lambda images: forward(network.normalize(tf.cast(images, "float32"))))
+        return lambda: [traced(central(batch, seen)).numpy() for batch in batches]
 
     with tempfile.TemporaryDirectory() as scratch:
         numbers = itertools.count()
