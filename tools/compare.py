@@ -1,4 +1,4 @@
-r"""Put runs into one table, in the form of the paper's: those that are there, or those of methods.
+r"""Put runs into one table, in the form of the paper's; or train methods for it.
 
 gc-net compare runs/a runs/b
 gc-net compare "Ellipse=runs/a" "Rectangle=runs/b" --methods --format=latex
