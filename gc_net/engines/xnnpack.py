@@ -9,6 +9,7 @@ batch would leave the cache before the next one reads it.
 """
 
 import concurrent.futures
+import contextlib
 import os
 import queue
 import warnings
@@ -109,9 +110,30 @@ def _interpreter(content, num_threads):
     with warnings.catch_warnings():
         # It will move to a package of its own in a later version than the one that is required.
         warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated")
-        interpreter = tf.lite.Interpreter(model_content=content, num_threads=num_threads)
-    interpreter.allocate_tensors()
+        with _quiet():
+            interpreter = tf.lite.Interpreter(model_content=content, num_threads=num_threads)
+            interpreter.allocate_tensors()
     return interpreter
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Drop what TFLite writes to standard error, where TensorFlow's own log is off.
+
+    It greets with a line that no setting turns off. What goes wrong is an exception.
+    """
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") != "3":
+        yield
+        return
+    before = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)
 
 
 def _num_cores():

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 import gc_net
 from gc_net import engines
+from gc_net.detector import Detector
 from gc_net.engines.base import Engine, EngineError
 from gc_net.engines.xnnpack import XNNPack
 from gc_net.evaluation.evaluate import evaluate
@@ -212,3 +213,10 @@ def test_the_shipped_birds_are_the_same():
     windows = second.normalize(np.float32(images[:, :224, :224]))
     found = XNNPack().forward(second)(windows)
     np.testing.assert_allclose(found, second.from_normalized(windows), atol=1e-3, rtol=CLOSE)
+
+
+def test_xnnpack_greets_nobody_where_the_log_is_off(capfd, monkeypatch):
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
+    network = Detector("tiny", "rectangle", 32, weights=None)
+    engines.get("xnnpack").copy(network)(np.zeros((1, 32, 32, 3), "float32"))
+    assert capfd.readouterr().err == ""
