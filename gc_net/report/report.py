@@ -107,7 +107,7 @@ def _tiles(metrics):
         {
             "title": METRICS[key].title.replace("-", "‑"),  # a hyphen that does not break
             "value": f"{metrics[key]:.1f}",
-            "unit": "°" if key == "angle_error" else " %",
+            "unit": "°" if key.endswith("angle_error") else " %",
             "interval": _interval(metrics, key),
             "meaning": METRICS[key].meaning,
         }
@@ -117,6 +117,9 @@ def _tiles(metrics):
 
 
 def _interval(metrics, key):
+    """Return the interval of a metric; None where it has none, as a median."""
+    if f"{key}_ci95" not in metrics:
+        return None
     low, high = metrics[f"{key}_ci95"]
     return f"{low:.1f} – {high:.1f}"
 

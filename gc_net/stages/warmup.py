@@ -40,10 +40,10 @@ class WarmupConfig(DetectorStageConfig):
             agrees no better with itself in mirror images than before.
     """
 
-    rounds: int = setting(1, low=1, high=9)
     learning_rate: float = setting(3e-4, low=0.0)
     head_multiplier: float = setting(3.0, low=0.0)
     teacher: str = setting("descriptors", known=TEACHERS)
+    rounds: int = setting(1, low=1, high=9)
 
 
 class WarmupStage(Stage):

@@ -425,5 +425,5 @@ class TestOneMore:
         found = subprocess.run(
             [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
         )
-        known = "descriptors, silhouettes, segmenter, model, committee, corrections, middle"
+        known = ", ".join([*teachers.TEACHERS, "middle"])
         assert f"Known: {known}." in found.stdout
