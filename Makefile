@@ -23,7 +23,7 @@ demo: $(VENV)/.ready
 
 # The paper's Tables 1 and 2 on the embedded dataset, with three seeds: which loss terms are needed,
 # and which shape and generator fit best. If it is stopped, `make tables` resumes it.
-TABLES := $(BIN)/gc-net sweep --flagfile=recipes/creatures.flags --detector_steps=1200 --seeds=0,1,2
+TABLES := $(BIN)/gc-net sweep --flagfile=recipes/creatures.flags --detector_steps=1200 --nomirror --seeds=0,1,2
 tables: $(VENV)/.ready
 	$(TABLES) --sweep=losses --work_dir=runs/tables/losses
 	$(TABLES) --sweep=geometries --work_dir=runs/tables/geometries \
