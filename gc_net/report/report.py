@@ -90,9 +90,11 @@ def render(evaluation: Evaluation) -> str:
 
 
 def _about(evaluation):
+    generator = evaluation.metrics.get("settings", {}).get("generator")  # not of other methods
     return {
         "Model": evaluation.model or "unnamed",
         "Shape": evaluation.shape.name.replace("_", " "),
+        **({"Generator": generator} if generator else {}),
         "Images": f"{len(evaluation):,}",
         "Classes": f"{len(evaluation.class_names):,}",
         "Protocol": evaluation.protocol,
