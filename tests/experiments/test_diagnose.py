@@ -122,7 +122,8 @@ def test_what_cannot_be_read_is_left_out_and_named_once(caplog):
     split = Blocks(num_test=4, bad=(1, 3)).split("test")
     found = diagnose.agreement(tiny_model().detector, split, RESIZE, batch_size=2)
     assert found["num_images"] == 2
-    (record,) = caplog.records
+    # TensorFlow may have a word on retracing, depending on what this process ran before.
+    (record,) = (record for record in caplog.records if record.name.startswith("gc_net"))
     assert "2 unreadable images skipped:\n  test/1.png: truncated" in record.getMessage()
 
 
