@@ -146,8 +146,10 @@ class Localizer:
     @property
     def networks(self) -> tuple[Network, ...]:
         """The networks that an engine runs for a prediction."""
-        networks = self.detector, self.classifier, self.second_classifier
-        return tuple(network for network in networks if network is not None)
+        networks = [self.detector, self.classifier]
+        if self.second_look and self.second_classifier is not None:
+            networks.append(self.second_classifier)
+        return tuple(networks)
 
     @property
     def variables(self) -> list:

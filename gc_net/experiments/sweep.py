@@ -18,7 +18,7 @@ from gc_net.evaluation.files import write_json, write_text
 from gc_net.experiments import compare
 from gc_net.settings import plain_type, read_pairs
 from gc_net.stages import run_folder
-from gc_net.stages.config import RunOptions, TrainConfig, setting_flags
+from gc_net.stages.config import RunOptions, TrainConfig, setting_flags, with_flags
 
 # Changes of settings by variant, named as the flags of gc-net train.
 LOSSES = {
@@ -59,20 +59,14 @@ def changed(config: TrainConfig, changes: Mapping) -> TrainConfig:
             read as the setting's type, and `"none"` as None where a setting may be left open. Of
             the weights of loss terms, those that are not named stay as they are.
     """
-    places = setting_flags()
+    places, values = setting_flags(), {}
     for name, value in changes.items():
         if name not in places:
             raise ValueError(f"There is no setting {name!r}. Known ones: {', '.join(places)}.")
-        section, field = places[name]
-        value = _typed(name, value, field)
+        values[name] = _typed(name, value, places[name][1])
         if name == "loss_weights":
-            value = _with_weights(config.detector.weights(), value)
-        if section is None:
-            config = dataclasses.replace(config, **{field.name: value})
-        else:
-            part = dataclasses.replace(getattr(config, section), **{field.name: value})
-            config = dataclasses.replace(config, **{section: part})
-    return config
+            values[name] = _with_weights(config.detector.weights(), values[name])
+    return with_flags(config, values)
 
 
 def run_sweep(

@@ -6,12 +6,13 @@ settings ask: recipes were tried with these.
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from gc_net.run_files import RunError
 from gc_net.settings import Settings, read_duration
 from gc_net.stages.base import Stage
+from gc_net.stages.config import with_flags
 from gc_net.stages.dependencies import settings_read
 
 if TYPE_CHECKING:
@@ -104,13 +105,14 @@ def pick(
         return Pick({}, whole, whole)
     flags, least = {}, whole
     for flags in _choices(config, budget, units, images):
-        least = seconds_of(changed(config, flags), units, images, speed)
+        least = seconds_of(with_flags(config, flags), units, images, speed)
         if least <= budget.seconds:
             return Pick(flags, least, whole)
     raise RunError(
         f"A budget of {budget.text} is too short. The least that makes sense here, "
-        f"{described(changed(config, flags), units, images)}, takes about {in_words(least)}; the "
-        f"whole training, about {in_words(whole)}. Give --budget={at_least(1.1 * least)} or more."
+        f"{described(with_flags(config, flags), units, images)}, takes about {in_words(least)}; "
+        f"the whole training, about {in_words(whole)}. "
+        f"Give --budget={at_least(1.1 * least)} or more."
     )
 
 
@@ -138,23 +140,6 @@ def described(config: Settings, units: Iterable[Stage], images: Images) -> str:
     steps[:1] = [text.replace(" of", " steps of", 1) for text in steps[:1]]
     return " and ".join(
         [", ".join([f"images of {config.data.image_size} pixels", *steps[:-1]]), *steps[-1:]]
-    )
-
-
-def changed(config: Settings, flags: Mapping[str, int]) -> Any:
-    """Return a `TrainConfig` with the flags of a `Pick` changed."""
-    sections = {}
-    for flag, value in flags.items():
-        section, name = ("data", flag)
-        if flag.endswith("_steps"):
-            section, name = flag.removesuffix("_steps"), "steps"
-        sections.setdefault(section, {})[name] = value
-    return dataclasses.replace(
-        config,
-        **{
-            name: dataclasses.replace(getattr(config, name), **values)
-            for name, values in sections.items()
-        },
     )
 
 

@@ -2,7 +2,8 @@
 
 import dataclasses
 import functools
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from gc_net.backbones import BACKBONES
 from gc_net.datasets import DATASETS
@@ -134,6 +135,28 @@ def setting_flags() -> dict[str, tuple[str | None, dataclasses.Field]]:
         for inner in dataclasses.fields(field.type):
             found[flag_name(inner, prefix)] = (field.name, inner)
     return found
+
+
+def with_flags(config: Settings, values: Mapping[str, Any]) -> Any:
+    """Return the settings of a run with those of some flags changed.
+
+    Args:
+        config: The `TrainConfig`.
+        values: Values by the names of `setting_flags`, of the settings' own types.
+    """
+    places, sections = setting_flags(), {}
+    for name, value in values.items():
+        section, field = places[name]
+        sections.setdefault(section, {})[field.name] = value
+    own = sections.pop(None, {})
+    return dataclasses.replace(
+        config,
+        **own,
+        **{
+            section: dataclasses.replace(getattr(config, section), **changes)
+            for section, changes in sections.items()
+        },
+    )
 
 
 @dataclasses.dataclass(frozen=True)

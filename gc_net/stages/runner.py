@@ -32,8 +32,8 @@ from gc_net.run_files import RunError
 from gc_net.saving import MODEL_FILE, save_model
 from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
-from gc_net.stages.budget import Budget, Images, changed, described, pick
-from gc_net.stages.config import RunOptions, TrainConfig
+from gc_net.stages.budget import Budget, Images, described, pick
+from gc_net.stages.config import RunOptions, TrainConfig, with_flags
 from gc_net.stages.dependencies import in_order, needed, recorded_settings, settings_read
 from gc_net.stages.image_record import ImageRecord, check_images
 from gc_net.stages.stage_run import StageRun
@@ -223,7 +223,7 @@ class Runner:
         else:
             picked = recorded["picked"].items()
             self._picked = {name: value for name, value in picked if name not in self.budget.fixed}
-            self.config = changed(self.config, self._picked)
+            self.config = with_flags(self.config, self._picked)
             text = "as picked when it was first started."
         if self.options.verbose:
             print(f"Budget of {self.budget.text}: {text}", flush=True)
@@ -235,7 +235,7 @@ class Runner:
         speed = speed._replace(pass_seconds=speed.pass_seconds / devices.num_replicas())
         whole, units = self.config, list(self.units.values())
         found = pick(whole, self.budget, units, images, speed)
-        self._picked, self.config = found.flags, changed(whole, found.flags)
+        self._picked, self.config = found.flags, with_flags(whole, found.flags)
         self._announced = True
         takes = f"{described(self.config, units, images)}, about {estimate.in_words(found.seconds)}"
         if not found.flags:
@@ -355,8 +355,9 @@ class Runner:
         if total < estimate.LEAST_IMAGES:
             return
         size = self.config.data.image_size
-        speed = estimate.measure(self.config.network.backbone, size)
-        seconds = speed.pass_seconds / devices.num_replicas()
+        # Made to be timed; the stages make their own.
+        network = Classifier(self.config.network.backbone, 2, size, weights=None)
+        seconds = estimate.pass_seconds(network, size) / devices.num_replicas()
         passes = 0.0
         for unit in of_images:
             cost = unit.cost(self.config, len(self.data.split))
@@ -499,17 +500,20 @@ class Runner:
         devices.barrier()
 
     def _save_classifier(self, folder, units):
+        record = self.record(stages=[unit.name for unit in units])
+        save_model(folder, self._parts(units)["classifier"], self.dataset.class_names, record)
+
+    def _parts(self, units):
+        """Return what some stages have left of a localizer, by name."""
         parts = {}
         for unit in units:
             parts |= unit.parts(StageRun(self, unit))
-        record = self.record(stages=[unit.name for unit in units])
-        save_model(folder, parts["classifier"], self.dataset.class_names, record)
+        return parts
 
     def localizer(self, units: Iterable[Stage]) -> Localizer:
         """Return the localizer made of the parts that some stages have left."""
-        units, parts = list(units), {}
-        for unit in units:
-            parts |= unit.parts(StageRun(self, unit))
+        units = list(units)
+        parts = self._parts(units)
         class_names = self.dataset.class_names
         weights = self.config.detector.term_weights(parts["generator"].kind, len(class_names))
         return Localizer(

@@ -38,7 +38,7 @@ class StageRun:
         self._runner = runner
         self._stage = stage
         self.config = visible_settings(runner.config, type(stage))
-        self.settings = getattr(self.config, stage.section or stage.name)
+        self.settings = stage.own_settings(self.config)
         self.options = runner.options
         self.folder = runner.folder(stage)
         self.chief = runner.chief

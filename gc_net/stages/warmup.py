@@ -108,9 +108,10 @@ class WarmupStage(Stage):
     def check(self, run):
         from gc_net import teachers
 
-        if run.config.detector.initialize == "backbone":
-            run.check_network()
-        teachers.get(run.settings.teacher).check(_lesson(run))
+        if self.number == 1:  # what it begins with and learns from, later ones take over
+            if run.config.detector.initialize == "backbone":
+                run.check_network()
+            teachers.get(run.settings.teacher).check(_lesson(run))
         super().check(run)
         return self.likely_steps(run.config, len(run.data.split))
 
@@ -216,7 +217,12 @@ def round_name(number: int) -> str:
 
 def _head_alone(settings):
     """Return whether the settings let the head learn from features that are computed once."""
-    return settings.train_from == "head" and not settings.crop_scale and settings.crop_aspect == 1
+    return settings.train_from == "head" and _one_window(settings)
+
+
+def _one_window(settings):
+    """Return whether all windows are of the usual size."""
+    return not settings.crop_scale and settings.crop_aspect == 1
 
 
 def on_features(run, detector) -> bool:
@@ -227,8 +233,7 @@ def on_features(run, detector) -> bool:
     """
     from gc_net.training.features import LARGEST_BYTES, num_bytes
 
-    settings = run.settings
-    if detector.trunk.trainable_variables or settings.crop_scale or settings.crop_aspect != 1:
+    if detector.trunk.trainable_variables or not _one_window(run.settings):
         return False
     return num_bytes(detector, len(run.data.split)) <= LARGEST_BYTES
 

@@ -84,6 +84,13 @@ class Lesson:
         key = dataclasses.replace(teacher, share=1.0, upright=False)
         return self.once(key, lambda: teacher.fit_maps(self))
 
+    def classifier_trunk(self, image_size: int) -> keras.Model:
+        """Return the classifier's trunk for images of another size; untrained without one."""
+        trunk = self.backbone.trunk(image_size)
+        if self.classifier is not None:
+            trunk.set_weights(self.classifier.trunk.get_weights())
+        return trunk
+
     def batches(self, image_size: int, label: str, indices=None) -> Any:
         """Return the training images, whole and squashed to `image_size`, as dicts of a batch."""
         data = self.data

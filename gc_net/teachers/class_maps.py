@@ -43,9 +43,7 @@ class ClassMaps(MapTeacher):
     def fit_maps(self, lesson: Lesson) -> Maps:
         self.check(lesson)
         classifier = lesson.classifier
-        # The same weights at another image size.
-        trunk = lesson.backbone.trunk(self.image_size)
-        trunk.set_weights(classifier.trunk.get_weights())
+        trunk = lesson.classifier_trunk(self.image_size)
         outputs = outputs_layer(classifier)
         kernel = tf.cast(outputs.kernel, tf.float32)  # [C, num_classes]
         bias = tf.cast(outputs.bias, tf.float32)

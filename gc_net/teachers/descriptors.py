@@ -81,11 +81,7 @@ class Descriptors(MapTeacher):
     def trunk(self, lesson: Lesson, image_size: int) -> keras.Model:
         if self.weights == "backbone":
             return super().trunk(lesson, image_size)
-        trunk = lesson.backbone.trunk(image_size)
-        if lesson.classifier is not None:
-            # The same weights at another image size.
-            trunk.set_weights(lesson.classifier.trunk.get_weights())
-        return trunk
+        return lesson.classifier_trunk(image_size)
 
 
 class Transform:

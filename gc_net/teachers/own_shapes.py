@@ -33,22 +33,16 @@ def own_targets(detector: Detector, lesson: Lesson, features: Features | None = 
         detector = detector.with_shape(lesson.shape)
     targets = Targets.none(len(lesson.data.split), lesson.shape)
     data = lesson.data
-    window = transforms.center_window(data.resize_size, data.image_size)
-
-    def keep(index, in_windows, agreement):
-        whole = Shape.out_of_window(in_windows, window, data.resize_size, data.image_size)
-        targets.coefficients[index] = np.asarray(whole)
-        targets.weights[index] = np.asarray(agreement)
-
     if features is None:
 
         @tf.function(reduce_retracing=True)
         def place(images):
-            placed = detector.place(images, judged=True, mirror=True)
-            return placed.in_windows, placed.confidence
+            return detector.place(images, judged=True, mirror=True)
 
         for batch in lesson.batches(data.resize_size, "Asking the detector"):
-            keep(batch["index"].numpy(), *place(batch["image"]))
+            placed, index = place(batch["image"]), batch["index"].numpy()
+            targets.coefficients[index] = placed.coefficients.numpy()
+            targets.weights[index] = placed.confidence.numpy()
         return targets
 
     @tf.function(reduce_retracing=True)
@@ -56,12 +50,15 @@ def own_targets(detector: Detector, lesson: Lesson, features: Features | None = 
         raw = [detector.head(_as_floats(each), training=False) for each in (maps, mirrored)]
         return detector.of_both(*raw)
 
+    window = transforms.center_window(data.resize_size, data.image_size)
     count = len(features.indices)
     starts = range(0, count, _BATCH_SIZE)
     for start in track(starts, len(starts), "Asking the detector"):
         views = np.arange(start, min(start + _BATCH_SIZE, count))
-        placed = place_features(features.take(views), features.take(views + count))
-        keep(features.indices[views], *placed)
+        shapes, agreement = place_features(features.take(views), features.take(views + count))
+        whole = Shape.out_of_window(shapes, window, data.resize_size, data.image_size)
+        targets.coefficients[features.indices[views]] = np.asarray(whole)
+        targets.weights[features.indices[views]] = np.asarray(agreement)
     return targets
 
 

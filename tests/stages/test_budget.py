@@ -6,9 +6,9 @@ import pytest
 
 from gc_net.settings import read_duration
 from gc_net.stages import STAGES, budget, run_folder, runner
-from gc_net.stages.budget import Budget, Images, changed, pick, seconds_of
+from gc_net.stages.budget import Budget, Images, pick, seconds_of
 from gc_net.stages.classifier import ClassifierConfig
-from gc_net.stages.config import DataConfig, TrainConfig
+from gc_net.stages.config import DataConfig, TrainConfig, with_flags
 from gc_net.stages.detector import DetectorConfig
 from gc_net.stages.run_folder import RunError
 from gc_net.stages.warmup import WarmupConfig
@@ -121,7 +121,7 @@ def test_too_short_a_budget_is_refused_with_one_that_is_not():
 
 def test_a_classifier_that_is_taken_as_it_is_costs_no_steps():
     config = photos()
-    taken = changed(config, {})
+    taken = with_flags(config, {})
     taken = TrainConfig(**{**vars(taken), "classifier": ClassifierConfig(recipe="none")})
     times = [seconds_of(each, units_of(each), IMAGES, SPEED) for each in (config, taken)]
     assert times[0] - times[1] == pytest.approx(
@@ -133,7 +133,7 @@ def test_the_teacher_is_part_of_the_time_however_small_images_are():
     config = photos()
     warmup = STAGES.get("warmup")()
     large = warmup.cost(config, 280).once * SPEED.at(224)
-    small = warmup.cost(changed(config, {"image_size": 128}), 280).once * SPEED.at(128)
+    small = warmup.cost(with_flags(config, {"image_size": 128}), 280).once * SPEED.at(128)
     assert large > small > 0.8 * large
 
 
