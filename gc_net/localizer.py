@@ -26,8 +26,8 @@ from gc_net.prediction.inputs import sources_split
 from gc_net.prediction.more_objects import find_objects
 from gc_net.prediction.prediction import OUTLINE_POINTS, Prediction
 from gc_net.prediction.second_look import SecondLook
-from gc_net.record import Record
 from gc_net.shapes.base import Shape
+from gc_net.training_record import TrainingRecord
 
 # Names of the networks, in the order of their weights' file.
 PARTS = ("detector", "generator", "classifier", "second_classifier")
@@ -72,7 +72,7 @@ class Localizer:
             more pass of the detector, which the confidence needs in any case.
         second_classifier: A `Classifier` for the second look, of an image size of its own; if None,
             the classifier looks twice.
-        record: A `Record` of the training.
+        record: A `TrainingRecord` of the training.
 
     Example:
         localizer = Localizer(detector, generator, classifier, ["ant", "bee"], resize_size=146)
@@ -91,7 +91,7 @@ class Localizer:
         second_look: float = 0.0,
         mirror: bool = False,
         second_classifier: Classifier | None = None,
-        record: Record | None = None,
+        record: TrainingRecord | None = None,
     ):
         check_parts(detector, generator, classifier)
         if len(class_names) != classifier.num_classes:
@@ -120,7 +120,7 @@ class Localizer:
         self.mirror = mirror
         # What is never asked need not be exported.
         self.second_classifier = second_classifier if self.second_look else None
-        self.record = record or Record()
+        self.record = record or TrainingRecord()
         self._graphs: dict[tuple[bool, bool, str], tuple[tuple[Forward, ...], Callable]] = {}
 
     @property

@@ -15,7 +15,7 @@ class RunError(ValueError):
 
 
 @contextlib.contextmanager
-def writing(path: str) -> Iterator[None]:
+def explained_write_errors(path: str) -> Iterator[None]:
     """Turn the errors of a full or unwritable disk into ones that say what to do."""
     try:
         yield
@@ -39,7 +39,7 @@ def replace_file(path: str, write: Callable[[IO], object], mode: str = "wb") -> 
         path: File to write.
         write: Function that is given the open temporary file.
     """
-    with writing(path), replaced_file(path, mode, sync=True) as file:
+    with explained_write_errors(path), replaced_file(path, mode, sync=True) as file:
         write(file)
 
 
@@ -63,6 +63,6 @@ def read_json(path: str) -> Any:
 
 
 def make_folder(path: str) -> str:
-    with writing(path):
+    with explained_write_errors(path):
         os.makedirs(path, exist_ok=True)
     return path

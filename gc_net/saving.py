@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gc_net.atomic_files import replaced_file
-from gc_net.record import Record
+from gc_net.training_record import TrainingRecord
 from gc_net.version import __version__
 from gc_net.weights import (
     assign_weights,
@@ -43,7 +43,7 @@ class SavedModel:
 
     model: "Network"
     class_names: tuple[str, ...]
-    record: Record
+    record: TrainingRecord
 
 
 def model_folder(path: str | os.PathLike) -> str:
@@ -77,7 +77,7 @@ def save_model(
     folder: str | os.PathLike,
     model: "Network",
     class_names: Sequence[str],
-    record: Record | None = None,
+    record: TrainingRecord | None = None,
     dtype: str = "float32",
 ) -> None:
     """Write a network into `folder`.
@@ -241,7 +241,7 @@ def _write(folder, description, weights, class_names, record, dtype):
         "gc_net": __version__,
         **description,
         "class_names": list(class_names),
-        "record": (record or Record()).to_dict(),
+        "record": (record or TrainingRecord()).to_dict(),
     }
     # Last, so that a folder with this file is complete.
     with replaced_file(os.path.join(folder, MODEL_FILE), sync=True) as file:
@@ -265,7 +265,7 @@ def _read(folder) -> tuple[dict[str, Any], str]:
         raise ValueError(f"{path!r} is damaged: {error}") from None
     try:
         content = _up_to_date(content)
-        content["record"] = Record.from_dict(content["record"])
+        content["record"] = TrainingRecord.from_dict(content["record"])
         content["class_names"] = _checked_class_names(content["class_names"])
         _check_is_dict(content["localizer" if "localizer" in content else "model"])
     except (KeyError, TypeError, AttributeError) as error:

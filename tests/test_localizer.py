@@ -14,9 +14,9 @@ from gc_net.datasets.creatures import Creatures
 from gc_net.evaluation.evaluate import evaluate
 from gc_net.prediction.graph import localize
 from gc_net.prediction.prediction import Ellipse, OrientedBox, Prediction
-from gc_net.record import Record
 from gc_net.saving import save_model
 from gc_net.shapes import SHAPES
+from gc_net.training_record import TrainingRecord
 from tests.models import localizer_of
 from tests.prediction.models import (
     CLASS_NAMES,
@@ -347,7 +347,7 @@ def test_a_prediction_survives_json(shape):
 
 
 def test_a_saved_model_is_loaded_from_its_folder_or_its_run(tmp_path):
-    record = Record(settings={"data": {"dataset": "none"}}, loss_weights={"area": 2.0})
+    record = TrainingRecord(settings={"data": {"dataset": "none"}}, loss_weights={"area": 2.0})
     saved = localizer_of(varied_model(), CLASS_NAMES, resize_size=40, record=record)
     saved.save(tmp_path / "run" / "model")
     expected = saved.predict(noise(30, 20))

@@ -9,14 +9,14 @@ import gc_net
 from gc_net.generators.learned import LearnedGenerator
 from gc_net.generators.model import ModelGenerator
 from gc_net.localizer import Localizer
-from gc_net.record import Record
 from gc_net.saving import load_localizer, load_model, model_folder, save_model
+from gc_net.training_record import TrainingRecord
 from gc_net.weights import read_weights_npz, save_weights_npz
 from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, IMAGE_SIZE, noise, varied_model
 
 NAMES = ("a,", 'b"', "ü")
-RECORD = Record(
+RECORD = TrainingRecord(
     settings={"data": {"dataset": "cub"}, "seed": 1},
     loss_weights={"area": 2.0, "object": 1.0},
     environment={"python": "3.11"},
@@ -103,7 +103,7 @@ def test_a_folder_from_before_localizers_is_read(resize_size, tmp_path):
 
 def test_a_network_of_a_stage_is_read_back_and_so_is_one_from_before_records(tmp_path):
     detector = gc_net.Detector("tiny", "rotated_ellipse", IMAGE_SIZE, weights=None)
-    record = Record({"detector": {"shape": "rotated_ellipse"}})
+    record = TrainingRecord({"detector": {"shape": "rotated_ellipse"}})
     save_model(tmp_path, detector, NAMES, record)
     assert load_model(tmp_path).record == record
     path = tmp_path / "model.json"
@@ -195,9 +195,9 @@ def test_a_record_says_what_it_does_not_know():
     with pytest.raises(
         ValueError, match=r"settings, loss_weights, environment, stages. Received: seed"
     ):
-        Record.from_dict({"seed": 1})
+        TrainingRecord.from_dict({"seed": 1})
     with pytest.raises(ValueError, match="`settings` of a model's record must be a dict"):
-        Record(settings=3)
+        TrainingRecord(settings=3)
 
 
 def test_what_was_exported_is_no_model_to_load(tmp_path):

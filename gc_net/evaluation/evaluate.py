@@ -32,17 +32,17 @@ from gc_net.localizer import Localizer
 from gc_net.methods import localizer as method_localizer
 from gc_net.methods.base import hits_by_level
 from gc_net.methods.localizer import MethodLocalizer
-from gc_net.record import Record
 from gc_net.report.images import image_reader, mask_renderer, mean_color
 from gc_net.report.report import remove_report, write_report
 from gc_net.run_files import RunError
 from gc_net.stages.config import DataConfig
 from gc_net.training.data import open_dataset
+from gc_net.training_record import TrainingRecord
 
 
 def run_evaluation(
     model_dir: str | os.PathLike,
-    dataset: Dataset | Callable[[Record], Dataset],
+    dataset: Dataset | Callable[[TrainingRecord], Dataset],
     output_dir: str | os.PathLike,
     *,
     score_maps: bool = False,
@@ -58,7 +58,7 @@ def run_evaluation(
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
-        dataset: A `Dataset`, or a function of the model's `Record` to one, such as
+        dataset: A `Dataset`, or a function of the model's `TrainingRecord` to one, such as
             `recorded_dataset`.
         output_dir: Folder to write to.
         score_maps: Whether to write the masks, or a method's heat maps, as score maps, and the
@@ -151,7 +151,7 @@ def evaluate_run(model_dir: str | os.PathLike, dataset: Dataset, cache: str | No
 
 
 def recorded_dataset(
-    record: Record,
+    record: TrainingRecord,
     dataset: str | None = None,
     data_dir: str | None = None,
     dataset_options: str | None = None,

@@ -22,9 +22,9 @@ from gc_net.evaluation.checks import check_classes, spread
 from gc_net.localizer import Localizer
 from gc_net.prediction.graph import mean_of_looks
 from gc_net.prediction.second_look import SecondLook
-from gc_net.record import Record
 from gc_net.saving import load_model
 from gc_net.tables import aligned
+from gc_net.training_record import TrainingRecord
 
 LOOKS = (0.7, 0.85, 1.0, 1.15, 1.3, 1.6, 2.0)
 _BATCH_SIZE = 32
@@ -37,7 +37,7 @@ def second_classifier_size(localizer: Localizer) -> int | None:
 
 def diagnose_looks(
     model_dir: str | os.PathLike,
-    dataset: Dataset | Callable[[Record], Dataset],
+    dataset: Dataset | Callable[[TrainingRecord], Dataset],
     split: str = "train",
     classifiers: str | None = None,
     limit: int = 256,
@@ -46,7 +46,7 @@ def diagnose_looks(
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
-        dataset: A `Dataset`, or a function of the model's `Record` to one.
+        dataset: A `Dataset`, or a function of the model's `TrainingRecord` to one.
         split: `"train"` or `"test"`.
         classifiers: Folder of a run with cross-fitted classifiers, which judge the training images
             they were not fitted on; the model's own classifier judges if None.

@@ -26,8 +26,8 @@ from gc_net.generators.model import ModelGenerator
 from gc_net.localizer import Localizer
 from gc_net.losses.terms import BackgroundLoss, ObjectLoss
 from gc_net.masking import inside_and_outside
-from gc_net.record import Record
 from gc_net.tables import aligned
+from gc_net.training_record import TrainingRecord
 
 SCALES = (0.7, 0.85, 1.0, 1.2)
 ALPHAS = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0)
@@ -36,7 +36,7 @@ _WHOLE = "whole image"
 
 def diagnose(
     model_dir: str | os.PathLike,
-    dataset: Dataset | Callable[[Record], Dataset],
+    dataset: Dataset | Callable[[TrainingRecord], Dataset],
     split: str = "train",
     with_landscape: bool = False,
     limit: int = 256,
@@ -45,7 +45,7 @@ def diagnose(
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
-        dataset: A `Dataset`, or a function of the model's `Record` to one.
+        dataset: A `Dataset`, or a function of the model's `TrainingRecord` to one.
         split: `"train"` or `"test"`.
         with_landscape: Whether to show the losses at masks of known boxes, too.
         limit: Most images to look at.

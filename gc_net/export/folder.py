@@ -7,8 +7,8 @@ from gc_net.evaluation.files import METRICS_FILE, write_json
 from gc_net.export.card import CARD_FILE, find_metrics, model_card, without_folders
 from gc_net.export.parity import largest_differences, localized, random_images
 from gc_net.localizer import load
-from gc_net.record import Record
 from gc_net.saving import model_folder
+from gc_net.training_record import TrainingRecord
 
 _USAGE = """
 A folder of gc_net, weights in half precision:
@@ -45,7 +45,7 @@ def export_folder(
     if os.path.exists(output_dir):
         raise FileExistsError(f"{output_dir} exists. Name another folder, or delete it.")
     localizer = load(model_dir, second_look)
-    record = Record.from_dict(without_folders(localizer.record.to_dict()))
+    record = TrainingRecord.from_dict(without_folders(localizer.record.to_dict()))
     localizer = localizer.replace(record=record)
     metrics = without_folders(find_metrics(model_folder(model_dir)))
     usage = _USAGE.format(folder=without_folders(output_dir))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gc_net.data.splits import Dataset
-    from gc_net.record import Record
+    from gc_net.training_record import TrainingRecord
 
 FIGURES = Registry(
     "figure",
@@ -41,7 +41,7 @@ def visualize(
     path: str | os.PathLike,
     figure: str,
     model_dirs: Sequence[str | os.PathLike],
-    dataset: "Dataset | Callable[[Record], Dataset]",
+    dataset: "Dataset | Callable[[TrainingRecord], Dataset]",
     *,
     split: str = "test",
     dots_per_inch: float = 300,
@@ -53,7 +53,7 @@ def visualize(
         path: File to write.
         figure: `"predictions"`, `"entropy"`, `"ablation"` or `"objects"`.
         model_dirs: Folders of models; `"name=folder"` names one.
-        dataset: A `Dataset`, or a function of the first model's `Record` to one.
+        dataset: A `Dataset`, or a function of the first model's `TrainingRecord` to one.
         split: `"test"` or `"train"`.
         dots_per_inch: Resolution of a PDF.
         options: `count` of images, `columns`, `cell` (side of an image in pixels), `seed` and

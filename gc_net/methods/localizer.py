@@ -9,8 +9,8 @@ from gc_net.data.transforms import default_resize_size
 from gc_net.generators.model import ModelGenerator
 from gc_net.localizer import Localizer
 from gc_net.methods.base import Method
-from gc_net.record import Record
 from gc_net.shapes.base import Shape
+from gc_net.training_record import TrainingRecord
 
 
 class MethodLocalizer:
@@ -24,7 +24,7 @@ class MethodLocalizer:
         method: A `Method`, or its name.
         class_names: Names in label order.
         resize_size: Side that images are squashed to; None for the usual one.
-        record: A `Record` of the training.
+        record: A `TrainingRecord` of the training.
     """
 
     second_look = 0.0
@@ -36,13 +36,13 @@ class MethodLocalizer:
         class_names: tuple[str, ...],
         *,
         resize_size: int | None = None,
-        record: Record | None = None,
+        record: TrainingRecord | None = None,
     ):
         self.classifier = classifier
         self.method = methods.get(method)
         self.class_names = tuple(class_names)
         self.resize_size = int(resize_size or default_resize_size(classifier.image_size))
-        self.record = record or Record()
+        self.record = record or TrainingRecord()
 
     @property
     def shape(self) -> Shape:

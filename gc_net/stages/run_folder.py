@@ -17,7 +17,14 @@ from gc_net import teachers
 from gc_net.atomic_files import remove_partial
 from gc_net.datasets import DATASETS
 from gc_net.locks import try_lock
-from gc_net.run_files import RunError, make_folder, read_json, replace_file, write_json, writing
+from gc_net.run_files import (
+    RunError,
+    explained_write_errors,
+    make_folder,
+    read_json,
+    replace_file,
+    write_json,
+)
 from gc_net.settings import read_pairs
 from gc_net.version import __version__
 from gc_net.weights import read_weights_npz
@@ -55,7 +62,7 @@ def locked(work_dir: str) -> Iterator[None]:
     """Keep other processes out of `work_dir`. The lock goes when its process does, however."""
     make_folder(work_dir)
     path = os.path.join(work_dir, LOCK_FILE)
-    with writing(path):
+    with explained_write_errors(path):
         file = open(path, "a+")  # noqa: SIM115
     with file:
         if not try_lock(file):

@@ -27,8 +27,7 @@ from gc_net.classifier import Classifier
 from gc_net.data.splits import Dataset
 from gc_net.localizer import Localizer
 from gc_net.methods import GC_NET
-from gc_net.record import Record
-from gc_net.run_files import RunError
+from gc_net.run_files import RunError, explained_write_errors
 from gc_net.saving import MODEL_FILE, save_model
 from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
@@ -40,6 +39,7 @@ from gc_net.stages.stage_run import StageRun
 from gc_net.training import devices, estimate, loop
 from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars
 from gc_net.training.data import TrainingData, cache_folder, open_dataset
+from gc_net.training_record import TrainingRecord
 
 REQUIRED_PARTS = {"classifier", "detector", "generator"}
 # Of another method than GC-Net, which finds objects by its classifier.
@@ -454,7 +454,7 @@ class Runner:
                 callbacks=self._callbacks(unit, run, model, progress),
                 verbose=self.options.verbose if self.chief else 0,
             )
-        with run_folder.writing(run.folder):
+        with explained_write_errors(run.folder):
             unit.finish(run, model)
         if self.chief:
             loop.clear_checkpoints(run.folder)
@@ -495,7 +495,7 @@ class Runner:
         else:
             save = functools.partial(self._save_classifier, units=done)
         if self.chief:
-            with run_folder.writing(self.model_dir):
+            with explained_write_errors(self.model_dir):
                 save(self.model_dir)
         devices.barrier()
 
@@ -527,9 +527,9 @@ class Runner:
 
     def record(
         self, loss_weights: Mapping[str, float] | None = None, stages: Iterable[str] = ()
-    ) -> Record:
+    ) -> TrainingRecord:
         """Return what is kept with a model of this run."""
-        return Record(
+        return TrainingRecord(
             self.config.to_dict(), loss_weights or {}, run_folder.environment(), list(stages)
         )
 

@@ -18,7 +18,7 @@ from gc_net.data.pipeline import epoch_order, evaluation_batches, num_steps
 from gc_net.data.transforms import center_window
 from gc_net.heads.base import feature_shapes
 from gc_net.progress import track
-from gc_net.run_files import read_json, write_json, writing
+from gc_net.run_files import explained_write_errors, read_json, write_json
 from gc_net.training.data import TrainingData
 
 # Features that would take more are computed anew with each step.
@@ -54,7 +54,7 @@ class Features:
         # Written last: without it the files are those of a run that was stopped.
         if read_json(os.path.join(folder, _RECORD)) != record:
             remove_features(folder)
-            with writing(folder):
+            with explained_write_errors(folder):
                 os.makedirs(folder)
                 self._compute(network, data)
             write_json(os.path.join(folder, _RECORD), record)

@@ -1,8 +1,8 @@
 """How a detector's training fails, told from its logs alone: no box is looked at.
 
-Each way to fail is a function of a `Course` that returns None, or a `Finding`: what is seen, in
-numbers, and what to change. Thresholds carry their reasons; shapes are measured in fractions of
-the image, so they hold at every image size.
+Each rule is a function of a `TrainingHistory`. It returns None, or a `Finding`: what is seen, in
+numbers, and what to change. Thresholds carry their reasons. Shapes are measured in fractions of the
+image, so the rules hold at every image size.
 """
 
 import dataclasses
@@ -98,7 +98,7 @@ class Setup:
 
 
 @dataclasses.dataclass(frozen=True)
-class Course:
+class TrainingHistory:
     """How training has gone so far.
 
     Attributes:
@@ -156,17 +156,17 @@ class Finding:
     advice: str
 
 
-def not_finite(course: Course) -> Finding | None:
+def not_finite(training: TrainingHistory) -> Finding | None:
     """The loss is NaN or infinite."""
-    setup = course.setup
+    setup = training.setup
     bad = [
         name
         for name in ("loss", "area_loss", "object_loss", "background_loss", "epsilon")
-        if name in course.now and not math.isfinite(course.now[name])
+        if name in training.now and not math.isfinite(training.now[name])
     ]
     if not bad:
         return None
-    values = ", ".join(f"{name} {course.now[name]}" for name in bad)
+    values = ", ".join(f"{name} {training.now[name]}" for name in bad)
     return Finding(
         "not_finite",
         f"The loss is no longer a number: {values}. The weights are lost.",
@@ -175,58 +175,58 @@ def not_finite(course: Course) -> Finding | None:
     )
 
 
-def dot(course: Course) -> Finding | None:
+def dot(training: TrainingHistory) -> Finding | None:
     """The shape shrinks to a dot."""
-    setup = course.setup
-    area = course.now.get("area_loss")
+    setup = training.setup
+    area = training.now.get("area_loss")
     if area is None or area >= SMALL_AREA:
         return None
-    before = course.before("area_loss", at_start=FRESH_AREA)
+    before = training.before("area_loss", at_start=FRESH_AREA)
     growing = before is not None and area > GROWING * before
-    if area >= DOT_AREA and (growing or _recognised(course)):
+    if area >= DOT_AREA and (growing or _recognised(training)):
         return None
     was = "" if before is None else f" ({_number(before)} an epoch before)"
     return Finding(
         "dot",
-        f"The shape shrinks to a dot: mean area {_number(area)}{was}{_extents(course)}. "
+        f"The shape shrinks to a dot: mean area {_number(area)}{was}{_extents(training)}. "
         "The area loss outweighs what the classifier says.",
         f"Start anew with a smaller {setup.weight('area')}, say {setup.scaled('area', 0.4)}, "
         f"or a larger {setup.weight('object')}. If the objects really are this small, "
-        f"train on crops around them or with larger images.{_haste(course)}",
+        f"train on crops around them or with larger images.{_haste(training)}",
     )
 
 
-def whole_image(course: Course) -> Finding | None:
+def whole_image(training: TrainingHistory) -> Finding | None:
     """The shape is the whole image."""
-    setup = course.setup
-    if not _covers_all(course):
+    setup = training.setup
+    if not _covers_all(training):
         return None
-    area = course.now["area_loss"]
-    before = course.before("area_loss", at_start=FRESH_AREA)
+    area = training.now["area_loss"]
+    before = training.before("area_loss", at_start=FRESH_AREA)
     # A warm-up leaves large shapes: whether the losses tighten them, the next epoch tells.
-    if not course.finished and (before is None or area * GROWING < before):
+    if not training.finished and (before is None or area * GROWING < before):
         return None
     grows = before is not None and area > before
     does = "grows to" if grows else "covers nearly"
     return Finding(
         "whole_image",
-        f"The shape {does} the whole image: mean area {_number(area)}{_extents(course)}."
+        f"The shape {does} the whole image: mean area {_number(area)}{_extents(training)}."
         f"{' Nothing holds it back.' if grows else ''}",
         f"Raise the {setup.weight('area')}, say {setup.scaled('area', 2.5)}, or lower the "
         f"{setup.weight('object')}. If that does not help, the classifier knows these images by "
         "heart and finds its class in any part of them: "
-        f"{_other_classifier(course)}.{_haste(course)}",
+        f"{_other_classifier(training)}.{_haste(training)}",
     )
 
 
-def same_everywhere(course: Course) -> Finding | None:
+def same_everywhere(training: TrainingHistory) -> Finding | None:
     """The shape is the same for every image."""
-    setup = course.setup
-    spreads = course.unit("spread")
-    if not spreads or max(spreads.values()) >= SAME_SPREAD or course.warming_up:
+    setup = training.setup
+    spreads = training.unit("spread")
+    if not spreads or max(spreads.values()) >= SAME_SPREAD or training.warming_up:
         return None
     name, largest = max(spreads.items(), key=lambda item: item[1])
-    if all(abs(mean - 0.5) < UNMOVED for mean in course.unit("mean").values()):
+    if all(abs(mean - 0.5) < UNMOVED for mean in training.unit("mean").values()):
         advice = (
             "It is still where a fresh head starts: train for more epochs, or raise "
             f"{setup.flag('learning_rate')} or --detector_head_multiplier."
@@ -246,15 +246,15 @@ def same_everywhere(course: Course) -> Finding | None:
     )
 
 
-def saturated(course: Course) -> Finding | None:
+def saturated(training: TrainingHistory) -> Finding | None:
     """A coefficient sits where the sigmoid is flat, so that nothing moves it any more."""
-    setup = course.setup
+    setup = training.setup
     # These are said already, and neither pulls at the centre any more.
-    if dot(course) or _covers_all(course):
+    if dot(training) or _covers_all(training):
         return None
     flat = []
-    spreads = course.unit("spread")
-    for name, mean in course.unit("mean").items():
+    spreads = training.unit("spread")
+    for name, mean in training.unit("mean").items():
         # An angle at its limit does no harm: the same axis is the other limit's too.
         if name == "angle":
             continue
@@ -271,11 +271,11 @@ def saturated(course: Course) -> Finding | None:
     )
 
 
-def object_at_chance(course: Course) -> Finding | None:
+def object_at_chance(training: TrainingHistory) -> Finding | None:
     """The classifier does no better than guessing on the object images."""
-    accuracy, levels = course.now.get("object_accuracy"), course.setup.chance()
+    accuracy, levels = training.now.get("object_accuracy"), training.setup.chance()
     # In a dot there is nothing to recognise, which says nothing of the classifier.
-    if accuracy is None or levels is None or accuracy >= levels[1] or dot(course):
+    if accuracy is None or levels is None or accuracy >= levels[1] or dot(training):
         return None
     return Finding(
         "object_at_chance",
@@ -286,15 +286,15 @@ def object_at_chance(course: Course) -> Finding | None:
     )
 
 
-def background_recognised(course: Course) -> Finding | None:
+def background_recognised(training: TrainingHistory) -> Finding | None:
     """At the end, the classifier still recognises the background images."""
-    setup = course.setup
-    background, levels = course.now.get("background_accuracy"), course.setup.chance()
-    objects, loss = course.now.get("object_accuracy"), course.now.get("background_loss")
-    if not course.finished or None in (background, objects, loss, levels):
+    setup = training.setup
+    background, levels = training.now.get("background_accuracy"), training.setup.chance()
+    objects, loss = training.now.get("object_accuracy"), training.now.get("background_loss")
+    if not training.finished or None in (background, objects, loss, levels):
         return None
     # Either all of the object is in the background or nothing at all.
-    if dot(course) or _covers_all(course):
+    if dot(training) or _covers_all(training):
         return None
     chance, above = levels
     certainty = 1 + loss / math.log(setup.num_classes)
@@ -309,37 +309,37 @@ def background_recognised(course: Course) -> Finding | None:
         "class away.",
         f"Raise the {setup.weight('background')}, say {setup.scaled('background', 2)}; lower the "
         f"{setup.weight('area')} if the shape is too small. If the classifier has learned "
-        f"these very images by heart, {_other_classifier(course)}.",
+        f"these very images by heart, {_other_classifier(training)}.",
     )
 
 
-def wide_edge(course: Course) -> Finding | None:
+def wide_edge(training: TrainingHistory) -> Finding | None:
     """ε explodes: the mask no longer hides anything."""
-    epsilon = course.now.get("epsilon")
+    epsilon = training.now.get("epsilon")
     if epsilon is None or not WIDE_EPSILON < epsilon < math.inf:
         return None
     return Finding(
         "wide_edge",
         f"The mask's edge is washed out: ε is {_number(epsilon)} (0.1 at first), so that the "
         "object shows in the background image too.",
-        STEADIER_EDGE.format(learning_rate=course.setup.flag("learning_rate")),
+        STEADIER_EDGE.format(learning_rate=training.setup.flag("learning_rate")),
     )
 
 
-def narrow_edge(course: Course) -> Finding | None:
+def narrow_edge(training: TrainingHistory) -> Finding | None:
     """ε vanishes: the mask is a step, which passes no gradient."""
-    epsilon = course.now.get("epsilon")
+    epsilon = training.now.get("epsilon")
     if epsilon is None or not epsilon < NARROW_EPSILON:
         return None
     return Finding(
         "narrow_edge",
         f"The mask's edge is a step: ε is {_number(epsilon)} (0.1 at first), and hardly any "
         "gradient reaches the shape.",
-        STEADIER_EDGE.format(learning_rate=course.setup.flag("learning_rate")),
+        STEADIER_EDGE.format(learning_rate=training.setup.flag("learning_rate")),
     )
 
 
-SYMPTOMS = (
+RULES = (
     not_finite,
     dot,
     whole_image,
@@ -352,39 +352,39 @@ SYMPTOMS = (
 )
 
 
-def diagnose(course: Course) -> list[Finding]:
-    """Return the `Finding`s for the last logs of a course; NaN makes all others meaningless."""
-    lost = not_finite(course)
+def diagnose(training: TrainingHistory) -> list[Finding]:
+    """Return the `Finding`s for the last logs of a training; NaN makes all others meaningless."""
+    lost = not_finite(training)
     if lost is not None:
         return [lost]
-    return [finding for symptom in SYMPTOMS if (finding := symptom(course)) is not None]
+    return [finding for rule in RULES if (finding := rule(training)) is not None]
 
 
-def _covers_all(course):
-    return course.now.get("area_loss", 0.0) >= WHOLE_AREA
+def _covers_all(training):
+    return training.now.get("area_loss", 0.0) >= WHOLE_AREA
 
 
-def _recognised(course):
+def _recognised(training):
     """Whether object images are recognised more than half of the way from guessing to always."""
-    accuracy, levels = course.now.get("object_accuracy"), course.setup.chance()
+    accuracy, levels = training.now.get("object_accuracy"), training.setup.chance()
     return accuracy is not None and levels is not None and accuracy > (1 + levels[0]) / 2
 
 
-def _other_classifier(course):
-    return RANDOM_MASKS if course.setup.cross_fitted else f"{CROSS_FITTING}, or {RANDOM_MASKS}"
+def _other_classifier(training):
+    return RANDOM_MASKS if training.setup.cross_fitted else f"{CROSS_FITTING}, or {RANDOM_MASKS}"
 
 
-def _extents(course):
-    width, height = course.now.get("mean_width"), course.now.get("mean_height")
+def _extents(training):
+    width, height = training.now.get("mean_width"), training.now.get("mean_height")
     if width is None or height is None:
         return ""
     return f", mean extents {_number(width)} × {_number(height)}"
 
 
-def _haste(course):
+def _haste(training):
     """Return further advice where a fresh head has run to the end of its range in no time."""
-    setup = course.setup
-    if not course.fresh or len(course.history) > 2:
+    setup = training.setup
+    if not training.fresh or len(training.history) > 2:
         return ""
     return f" It came so soon that {setup.flag('learning_rate')} may be too high as well."
 

@@ -17,7 +17,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from gc_net.run_files import RunError, writing
+from gc_net.run_files import RunError, explained_write_errors
 from gc_net.training.checkpoint import Checkpoints
 from gc_net.training.devices import (
     check_agreement,
@@ -82,7 +82,7 @@ def train(
     )
     due = _Due(checkpoint_steps, checkpoint_minutes, start)
     iterator = None
-    with writing(folder):
+    with explained_write_errors(folder):
         callbacks.on_train_begin()
     with _interruptions() as interruption:
         for epoch in range(start // steps_per_epoch, epochs):
@@ -107,7 +107,7 @@ def train(
                     raise KeyboardInterrupt(*interruption)
             logs = _floats(model.get_metrics_result())
             logs["learning_rate"] = float(_numpy(model.optimizer.learning_rate))
-            with writing(folder):
+            with explained_write_errors(folder):
                 callbacks.on_epoch_end(epoch, logs)
             finished = done == num_steps or model.stop_training
             if finished:

@@ -14,9 +14,9 @@ from gc_net.datasets.folder import Folder
 from gc_net.evaluation import measure
 from gc_net.evaluation.evaluate import evaluate, evaluate_run, recorded_dataset, run_evaluation
 from gc_net.evaluation.results import read_history
-from gc_net.record import Record
 from gc_net.saving import save_model
 from gc_net.stages.run_folder import RunError
+from gc_net.training_record import TrainingRecord
 from tests.data import encoded
 from tests.datasets.samples import write_photos, write_text
 from tests.evaluation.models import (
@@ -298,7 +298,7 @@ class TestErrors:
 
     def test_a_model_that_does_not_say_what_it_was_trained_on(self):
         with pytest.raises(ValueError, match="Name one"):
-            recorded_dataset(Record())
+            recorded_dataset(TrainingRecord())
 
 
 @pytest.mark.parametrize("boxes", ["mine, too.csv", "name=value.csv", "2024"])
@@ -313,13 +313,13 @@ def test_a_box_file_may_have_any_name_and_comes_before_that_of_the_record(tmp_pa
         text += "<xmin>2</xmin><ymin>3</ymin><xmax>3</xmax><ymax>4</ymax></bndbox></object>"
         write_text(tmp_path / boxes / "one.xml", f"{text}</annotation>")
     data = {"dataset": "folder", "data_dir": str(tmp_path), "dataset_options": options}
-    dataset = recorded_dataset(Record({"data": data}), boxes=boxes)
+    dataset = recorded_dataset(TrainingRecord({"data": data}), boxes=boxes)
     assert dataset.truth("test").boxes.tolist() == [[1, 2, 3, 4]]
 
 
 def test_a_box_file_for_a_dataset_that_takes_none_is_an_error_that_names_it():
     with pytest.raises(DataError, match=r"'creatures' cannot be opened with .*'boxes': 'a,b.csv'"):
-        recorded_dataset(Record(), dataset="creatures", boxes="a,b.csv")
+        recorded_dataset(TrainingRecord(), dataset="creatures", boxes="a,b.csv")
 
 
 def test_a_photo_that_was_taken_sideways_is_compared_with_boxes_of_it_upright(tmp_path):

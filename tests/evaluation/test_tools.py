@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from gc_net.datasets import get
-from gc_net.record import Record
+from gc_net.training_record import TrainingRecord
 from tests.evaluation.models import localizer_of, tiny_model
 from tests.processes import run_tool
 
@@ -37,7 +37,9 @@ def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wro
     }
     names = get("creatures", num_classes=2).class_names
     model_dir = tmp_path / "run" / "model"
-    localizer_of(tiny_model(num_classes=2), names, record=Record({"data": data})).save(model_dir)
+    localizer_of(tiny_model(num_classes=2), names, record=TrainingRecord({"data": data})).save(
+        model_dir
+    )
     result = run_tool("evaluate", f"--model={model_dir}", "--methods=constant,ddt")
     assert result.returncode == 0, result.stderr
     assert "6 images of creatures (test), protocol paper" in result.stdout

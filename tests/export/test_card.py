@@ -8,11 +8,11 @@ import pytest
 from gc_net.classifier import Classifier
 from gc_net.export.card import model_card
 from gc_net.localizer import load
-from gc_net.record import Record
+from gc_net.training_record import TrainingRecord
 from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, tiny_model
 
-RECORD = Record(
+RECORD = TrainingRecord(
     settings={"data": {"dataset": "cub", "data_dir": "/home/me/CUB_200_2011"}},
     environment={"command": ["/home/me/tools/train.py", "--data_dir=/home/me/CUB_200_2011"]},
 )
@@ -105,6 +105,6 @@ def test_of_a_model_without_an_evaluation_says_that_there_is_none(localizer):
 def test_it_says_where_boxes_were_learned_from(localizer):
     assert "trained from class labels alone" in model_card("birds", localizer)
     settings = {"warmup": {"teacher": "corrections:file=boxes.csv"}}
-    corrected = localizer.replace(record=Record(settings, stages=["classifier", "warmup"]))
+    corrected = localizer.replace(record=TrainingRecord(settings, stages=["classifier", "warmup"]))
     card = model_card("birds", corrected)
     assert "not weakly supervised" in card and "labels alone" not in card

@@ -11,11 +11,11 @@ from gc_net.evaluation.files import evaluation_folder
 from gc_net.export.card import find_metrics
 from gc_net.export.folder import export_folder
 from gc_net.localizer import load
-from gc_net.record import Record
+from gc_net.training_record import TrainingRecord
 from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, noise, varied_model
 
-RECORD = Record(
+RECORD = TrainingRecord(
     settings={"data": {"dataset": "cub", "data_dir": "/home/me/CUB_200_2011"}},
     environment={"command": ["/home/me/tools/train.py", "--data_dir=/home/me/CUB_200_2011"]},
 )

@@ -10,7 +10,7 @@ from gc_net.export import versions, warmup
 from gc_net.export.parity import ARRAYS, OF_PHOTOS, PHOTOS, REDUCED
 from gc_net.export.saved_model import export_saved_model
 from gc_net.localizer import load
-from gc_net.record import Record
+from gc_net.training_record import TrainingRecord
 from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, noise, varied_model
 from tests.processes import run_python
@@ -20,7 +20,7 @@ from tests.processes import run_python
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     # Squashed to more than the networks see, as images are in training.
-    record = Record({"data": {"dataset": "none"}})
+    record = TrainingRecord({"data": {"dataset": "none"}})
     localizer_of(varied_model(), CLASS_NAMES, resize_size=37, record=record).save(folder / "model")
     (folder / "evaluation").mkdir()
     (folder / "evaluation" / "metrics.json").write_text(json.dumps({"corloc": 12.5}))

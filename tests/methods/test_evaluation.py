@@ -8,8 +8,8 @@ import pytest
 from gc_net.evaluation.evaluate import evaluate, evaluate_run, run_evaluation
 from gc_net.localizer import Localizer
 from gc_net.methods.localizer import MethodLocalizer, load
-from gc_net.record import Record
 from gc_net.saving import save_model
+from gc_net.training_record import TrainingRecord
 from tests.evaluation.models import CLASS_NAMES, Blocks, Masked, localizer_of
 from tests.evaluation.test_evaluate import looking_model
 from tests.evaluation.test_protocols import step_by_step_boxes
@@ -28,7 +28,7 @@ def method_of(model, name="saliency"):
 
 def saved(folder, classifier, name, **data):
     """Write a classifier as a run of `--method=name` does; return the folder of its model."""
-    record = Record({"classifier": {"method": name}, "data": data})
+    record = TrainingRecord({"classifier": {"method": name}, "data": data})
     save_model(folder / "model", classifier, CLASS_NAMES, record)
     return folder / "model"
 

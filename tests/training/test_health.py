@@ -12,7 +12,7 @@ import gc_net
 from gc_net.generators.model import ModelGenerator
 from gc_net.stages import config
 from gc_net.training.callbacks import HealthCheck
-from gc_net.training.health_rules import SYMPTOMS, Course, Setup, diagnose
+from gc_net.training.health_rules import RULES, Setup, TrainingHistory, diagnose
 
 WEIGHTS = {"area": 2.5, "object": 1.0, "background": 1.0}
 SETUP = Setup(num_classes=200, loss_weights=WEIGHTS, learning_rate=1e-4, head="native")
@@ -89,13 +89,13 @@ MODES = [
 
 
 def modes(*history, setup=SETUP, **options):
-    return [finding.mode for finding in diagnose(Course(history, setup=setup, **options))]
+    return [finding.mode for finding in diagnose(TrainingHistory(history, setup=setup, **options))]
 
 
 @pytest.mark.parametrize("mode, change, advice", MODES)
 def test_each_mode_is_recognised_alone_and_advises(mode, change, advice):
     history = [FRESH, HEALTHY, {**HEALTHY, **change}]
-    (finding,) = diagnose(Course(history, setup=SETUP))
+    (finding,) = diagnose(TrainingHistory(history, setup=SETUP))
     assert finding.mode == mode
     assert advice in finding.advice
     assert not re.search(r"\s[;,.]", finding.advice)
@@ -173,8 +173,8 @@ def test_what_follows_from_a_dot_or_a_whole_image_is_not_reported_beside_it(mode
 def test_cross_fitting_is_not_advised_where_it_is_done():
     logs = {**HEALTHY, "area_loss": 0.9}
     for cross_fitted in (True, False):
-        course = Course([logs], setup=Setup(cross_fitted=cross_fitted))
-        assert ("num_folds" in diagnose(course)[0].advice) is not cross_fitted
+        training = TrainingHistory([logs], setup=Setup(cross_fitted=cross_fitted))
+        assert ("num_folds" in diagnose(training)[0].advice) is not cross_fitted
 
 
 def test_other_models_logs_are_only_checked_for_numbers():
@@ -190,10 +190,10 @@ def test_every_flag_in_a_message_exists():
     findings = [
         finding
         for history in histories
-        for finding in diagnose(Course(history, finished=True, setup=SETUP))
+        for finding in diagnose(TrainingHistory(history, finished=True, setup=SETUP))
     ]
     named = {flag for finding in findings for flag in re.findall(r"--(\w+)", finding.advice)}
-    assert {finding.mode for finding in findings} == {symptom.__name__ for symptom in SYMPTOMS}
+    assert {finding.mode for finding in findings} == {rule.__name__ for rule in RULES}
     assert named <= known and len(named) >= 8
 
 
@@ -268,10 +268,10 @@ def test_only_a_shape_that_grew_is_said_to_grow():
     histories["covers nearly"] = [(large, large), (larger, large)]
     for does, those in histories.items():
         for history in those:
-            (finding,) = diagnose(Course(history, setup=SETUP))
+            (finding,) = diagnose(TrainingHistory(history, setup=SETUP))
             assert f"The shape {does} the whole image" in finding.seen
             assert ("Nothing holds it back" in finding.seen) == (does == "grows to")
-    (finding,) = diagnose(Course([large], fresh=False, finished=True, setup=SETUP))
+    (finding,) = diagnose(TrainingHistory([large], fresh=False, finished=True, setup=SETUP))
     assert "covers nearly" in finding.seen
 
 

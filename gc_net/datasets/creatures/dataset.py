@@ -9,7 +9,7 @@ import numpy as np
 from gc_net.data.splits import DataError, Dataset, Split, Truth
 from gc_net.datasets.creatures.anatomy import grow
 from gc_net.datasets.creatures.heads import HEADS
-from gc_net.datasets.creatures.placement import View
+from gc_net.datasets.creatures.placement import PlacedCreature
 from gc_net.datasets.creatures.scenes import paint_scene
 
 _SPLITS = ("train", "test")
@@ -131,7 +131,7 @@ class Creatures(Dataset):
         index = range(len(self._labels[name]))[index]  # negative ones count from the end
         rng = self._rng(name, index, 0)
         creature, head = grow(rng, int(self._labels[name][index]), self.class_names)
-        return View.random(rng, creature, head, self.image_size)
+        return PlacedCreature.random(rng, creature, head, self.image_size)
 
     def _draw(self, name, index):
         index = range(len(self._labels[name]))[index]

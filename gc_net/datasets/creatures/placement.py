@@ -15,7 +15,7 @@ _SUPERSAMPLING = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class View:
+class PlacedCreature:
     """Attributes:
     creature: The whole animal.
     head: Its head, in the same frame.

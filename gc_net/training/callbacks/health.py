@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import keras
 
-from gc_net.training.health_rules import Course, Finding, Setup, diagnose
+from gc_net.training.health_rules import Finding, Setup, TrainingHistory, diagnose
 
 # A mode counts as over when it has not been seen for this many epochs: a value that swings about
 # its threshold is one warning, not ten.
@@ -104,13 +104,13 @@ class HealthCheck(keras.callbacks.Callback):
         return "\n".join(lines)
 
     def _judge(self, epoch, finished):
-        course = Course(
+        training = TrainingHistory(
             history=self._history,
             fresh=self.fresh and self._first_epoch == 0,
             finished=finished,
             setup=self._setup,
         )
-        findings = diagnose(course)
+        findings = diagnose(training)
         current = {episode.mode: episode for episode in self.episodes if not episode.over}
         for finding in findings:
             if finding.mode in current:

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Record:
+class TrainingRecord:
     """How a model came about.
 
     Attributes:
@@ -34,7 +34,7 @@ class Record:
         object.__setattr__(self, "stages", tuple(self.stages))
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Record":
+    def from_dict(cls, values: Mapping[str, Any]) -> "TrainingRecord":
         """Build from what `to_dict` returned; a name that is not known is an error."""
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = [name for name in values if name not in known]
