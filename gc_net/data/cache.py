@@ -4,9 +4,9 @@ A cache is a folder of three files: `images.bin` holds one square per image, `re
 which squares are filled, and `meta.json` names what they were made from. It fills as images
 are first read and may be used by several processes at once.
 
-A square counts as filled only if its record's checksum fits its pixels, so a run killed between
-or within two writes, or a machine that lost power, leaves squares to be decoded again and never
-a torn picture. Records also hold size and time of the source file: an edited file is read again.
+A square counts as filled only if its record's checksum fits its pixels. After a kill between or
+within two writes, or after a power cut, such squares are decoded again; no torn picture is used.
+Records also hold size and time of the source file: an edited file is read again.
 """
 
 import contextlib
@@ -94,7 +94,7 @@ class ImageCache:
         if image is None:
             return None
         if not self._verified[index]:
-            if (record["file_size"], record["file_time"]) != self._stamp(index):
+            if (record["file_size"], record["file_time"]) != self.split.file_stamp(index):
                 return None
             if record["checksum"] != _checksum(image, record):
                 self._warn(f"holds damaged images, {self.split.file(index)} first; they are redone")
@@ -105,14 +105,14 @@ class ImageCache:
     def put(self, index: int, image: np.ndarray, size: tuple[int, int]) -> None:
         """Store a squashed image and the (height, width) of its original.
 
-        A full disk is no error: what fits is kept, with one warning.
+        A full disk is no error: the cache keeps what fits and warns once.
         """
         images_file = self._images_file  # another thread may find the disk full meanwhile
         if images_file is None:
             return
         record = np.zeros((), _RECORD)
         record["height"], record["width"] = size
-        record["file_size"], record["file_time"] = self._stamp(index)
+        record["file_size"], record["file_time"] = self.split.file_stamp(index)
         image = np.ascontiguousarray(image)
         record["checksum"] = _checksum(image, record)
         try:
@@ -134,14 +134,6 @@ class ImageCache:
         records = _read(self._records_file, _RECORD, (len(self.split),), 0)
         return 0 if records is None else int(np.count_nonzero(records["height"]))
 
-    def _stamp(self, index):
-        """Size and time of the source file; zeros for an image that is drawn, not read."""
-        try:
-            status = os.stat(os.path.join(self.split.root, os.fsdecode(self.split.files[index])))
-        except OSError:
-            return 0, 0
-        return status.st_size, status.st_mtime_ns
-
     def _warn(self, what):
         with self._lock:
             if self._warned:
@@ -159,7 +151,7 @@ class ImageCache:
             with _alone(os.path.dirname(self.path)):
                 self._make(key, sizes)
         images_path, records_path = (os.path.join(self.path, name) for name in sizes)
-        # Not by memory maps: on a disk that is full, or has gone, touching one ends the process.
+        # No memory maps: if the disk is full or has gone, touching one ends the process.
         self._images_read = open(images_path, "rb", buffering=0)  # noqa: SIM115
         try:
             self._images_file = open(images_path, "r+b", buffering=0)  # noqa: SIM115
@@ -184,8 +176,8 @@ class ImageCache:
         free = shutil.disk_usage(os.path.dirname(self.path)).free
         if free < needed:
             _log.warning(
-                "The image cache %s needs %.1f GB, %.1f GB are free: it will hold what fits, "
-                "the other images are decoded every epoch.",
+                "The image cache %s needs %.1f GB, and %.1f GB are free. It will hold what fits; "
+                "the other images are decoded in every epoch.",
                 self.path,
                 needed / 1e9,
                 free / 1e9,
@@ -193,7 +185,7 @@ class ImageCache:
 
 
 def _key(split, resize_size):
-    """What the pixels of a cache depend on, besides the content of the files."""
+    """Return what the pixels of a cache depend on, besides the content of the files."""
     names = hashlib.sha256()
     for start in range(0, len(split), 65536):
         names.update(b"\0".join(bytes(file) for file in split.files[start : start + 65536]) + b"\0")
@@ -206,7 +198,7 @@ def _key(split, resize_size):
         "names": names.hexdigest(),
     }
     if not os.path.exists(os.path.join(split.root, split.file(0))):
-        # Drawn images have no file whose time would tell that they are drawn otherwise now.
+        # Drawn images have no file whose time shows a change.
         samples = hashlib.sha256()
         for index in sorted({0, len(split) // 2, len(split) - 1}):
             with contextlib.suppress(ImageError):
@@ -232,7 +224,7 @@ def _write(file, array, offset):
 
 
 def _read(file, dtype, shape, offset):
-    """Return an array of a file from `offset` on, or None where it cannot be read in full."""
+    """Return an array of a file from `offset` on, or None if it cannot be read in full."""
     array = np.empty(shape, dtype)
     try:
         data = os.pread(file.fileno(), array.nbytes, offset)
@@ -280,7 +272,7 @@ def _fault(path, key, sizes):
 
 def _create(path, key, sizes):
     """Make an empty cache under a temporary name, then move it into place all at once."""
-    # Not by mkdtemp, whose folders are for their owner alone: a cache may be shared.
+    # Not with mkdtemp, whose folders only their owner can read: a cache may be shared.
     temporary = os.path.join(os.path.dirname(path), f"{_NEW}{uuid.uuid4().hex}")
     os.mkdir(temporary)
     try:
@@ -297,7 +289,7 @@ def _create(path, key, sizes):
 
 
 def _discard(path):
-    """Move a cache aside before it is deleted; whoever has it open goes on with it."""
+    """Move a cache aside, then delete it; processes that have it open keep using it."""
     doomed = tempfile.mkdtemp(prefix=_OLD, dir=os.path.dirname(path))
     os.rename(path, os.path.join(doomed, "cache"))
     shutil.rmtree(doomed, ignore_errors=True)

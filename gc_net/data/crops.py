@@ -1,11 +1,11 @@
 """Close-ups for the second look: squares around shapes, cut out of the original images.
 
 A network sees the whole image squashed to its own size, where a small object has few pixels. The
-original has more of them. Once a shape is placed, a square around it is cut out of the original and
-squashed in turn, so the classifier can look again, and closer.
+original has more. Once a shape is placed, a square around it is cut out of the original and
+squashed too. The classifier then looks again at this close-up.
 
-Coordinates are relative to the whole image, 0 to 1 both ways, so a square is one of the squashed
-image, and on a wide original it is wide in proportion.
+Coordinates are relative to the whole image, 0 to 1 in both directions. So a square is a square of
+the squashed image; on a wide original, it is wide in proportion.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ _WHOLE = transforms.Window(0, 0)
 
 
 def check_second_look(second_look: float) -> float:
-    """Return the multiple of a box's longer side as a float; raise where it cannot be one."""
+    """Return the multiple of a box's longer side as a float; raise if it cannot be one."""
     if not 0.0 <= second_look < math.inf:
         raise ValueError(
             "`second_look` must be 0, for no second look, or the side of its region as a multiple "
@@ -42,8 +42,8 @@ def check_second_look(second_look: float) -> float:
 def regions(boxes_rel_xyxy: Any, multiple: float, namespace: Any = np) -> Any:
     """Return the regions of the second look, relative xyxy like the boxes.
 
-    A region is a square around a box's centre, its side `multiple` times the box's longer one, and
-    at most the whole image. Where it would reach beyond the image, it is moved back, not cut.
+    A region is a square around a box's centre. Its side is `multiple` times the box's longer side,
+    and at most the whole image. If it would reach beyond the image, it is moved back, not cut.
 
     Args:
         boxes_rel_xyxy: [..., 4], upright boxes of the shapes.
@@ -90,7 +90,7 @@ def crop(image: np.ndarray, region_rel_xyxy: np.ndarray) -> np.ndarray:
 def read_region(
     read: Callable[[int], np.ndarray], index: int, region_rel_xyxy: np.ndarray, target: int
 ) -> np.ndarray:
-    """Return what a region shows of an image, decoded at a reduced size where that is enough.
+    """Return the part of an image in a region, decoded at a reduced size if that is enough.
 
     Args:
         read: The `read` of a split.
@@ -98,7 +98,7 @@ def read_region(
         region_rel_xyxy: [4], see `regions`.
         target: Side that the result is to be squashed to.
     """
-    # A large photo need not show more of the region than is used.
+    # No more pixels of a large photo are decoded than are used.
     side = max(float(region_rel_xyxy[2] - region_rel_xyxy[0]), 1e-6)
     image, _ = read_reduced(read, index, math.ceil(target / side))
     return crop(image, region_rel_xyxy)
@@ -115,8 +115,8 @@ class CloseUps:
             each is logged when it is found.
 
     Attributes:
-        split: The same split to read the images from for the first look. It keeps what it has
-            decoded until their close-ups are made, so that hardly a file is decoded twice.
+        split: The same split, to read the images from for the first look. It keeps decoded images
+            until their close-ups are made, so hardly any file is decoded twice.
 
     Example:
         close_ups = CloseUps(split, 160, [1.3])
@@ -138,7 +138,7 @@ class CloseUps:
         self.split = dataclasses.replace(split, read=self._originals)
         self._regions = {}
         count = len(self.multiples)
-        # What is loaded are close-ups: number k of image i has the index i·K + k.
+        # The loader reads close-ups: number k of image i has the index i·K + k.
         loaded = dataclasses.replace(
             split,
             labels=np.repeat(split.labels, count),
@@ -146,7 +146,7 @@ class CloseUps:
             read=self._read,
         )
         unreadable = Unreadable(announce=True) if unreadable is None else unreadable
-        # No number of failures is an error here: the callers know what to make of them.
+        # No number of failures is an error here: the callers decide.
         self._loader = Loader(loaded, image_size, image_size, None, unreadable, num_used=None)
 
     def load(
@@ -174,7 +174,7 @@ class CloseUps:
         self._originals.forget(indices.tolist())
         readable = found.reshape(-1, count).all(axis=1)
         if not readable.all():
-            # Of an image that was read for some of its close-ups only, none is given.
+            # If only some close-ups of an image could be read, none is returned.
             images = images[np.repeat(readable, count)[found]]
         return images.reshape(-1, count, size, size, 3), readable
 
@@ -196,9 +196,9 @@ class _Originals:
         return self._plain(index)
 
     def reduced(self, index, target):
-        """Return the image, reduced where that is cheaper, and its full (height, width)."""
+        """Return the image, reduced if that is cheaper, and its full (height, width)."""
         image, size = read_reduced(self._plain, index, target)
-        # One that was decoded at a reduced size may show too little of a region.
+        # An image at a reduced size may have too few pixels in a region.
         if image.shape[:2] == tuple(size):
             with self._lock:
                 if index not in self._kept and self._bytes + image.nbytes <= KEPT_BYTES:
@@ -207,7 +207,7 @@ class _Originals:
         return image, size
 
     def crop(self, index, region_rel_xyxy, target):
-        """Return what a region shows of the image as it was kept, or else decoded again."""
+        """Return the part of an image in a region; decode the image again if it was not kept."""
         image = self._kept.get(index)
         if image is None:
             return read_region(self._plain, index, region_rel_xyxy, target)

@@ -1,8 +1,8 @@
 """Image files to upright RGB arrays: the one decoder of training, evaluation and prediction.
 
-What is stored in other ways is brought to uint8 RGB: greyscale is repeated over the channels, CMYK
-converted, 16 bits scaled to 8, a palette looked up, an animation reduced to its first frame,
-and transparency laid over white, which is how viewers and web pages show such pictures.
+All other pictures become uint8 RGB: greyscale is repeated over the channels, CMYK is converted, 16
+bits are scaled to 8, palettes are looked up, animations are reduced to their first frame, and
+transparency is laid over white, as viewers and web pages show such pictures.
 """
 
 import mmap
@@ -21,9 +21,9 @@ IMAGE_EXTENSIONS = pillow_formats.extensions() | {
 }  # fmt: skip
 # Larger images are refused before they are decoded; three bytes a pixel make this 0.5 GB.
 MAX_PIXELS = 178_956_970
-# Of the readers that decode on many threads: as much as one image may take, for all of them.
+# All threads that read images share this limit, which is that of one image.
 IN_FLIGHT = PixelsInFlight(MAX_PIXELS)
-# Raised whenever the same file may come out as other pixels than before; caches are keyed by it.
+# Raise this number when the same file may give other pixels than before; caches are keyed by it.
 DECODER_VERSION = f"1-opencv-{cv2.__version__}"
 
 # A reduced decode stays this much larger than what is asked for, so that the last step of shrinking
@@ -33,8 +33,8 @@ REDUCTIONS = (8, 4, 2)  # the largest that leaves enough is taken
 _ALPHA_BACKGROUND = 255
 _BASELINE = 0xC0  # marker of a JPEG that is decoded from top to bottom
 _BLOCK_PIXELS = 1 << 20
-# A progressive JPEG goes over its image again and again; 10 times is usual. Few bytes could ask for
-# thousands of times, so the work is bounded by that of this many for the largest image.
+# A progressive JPEG has several scans, usually 10. A small file could ask for thousands, so the
+# work is limited to that of so many scans of the largest image.
 _MAX_LARGEST_SCANS = 16
 
 if "OPENCV_LOG_LEVEL" not in os.environ:
@@ -63,7 +63,7 @@ def decode_image(data: bytes, target: int | None = None) -> np.ndarray:
             pillow-heif is installed.
         target: Side length the image will be shrunk to. A JPEG much larger than that is decoded
             at 1/2, 1/4 or 1/8 of its size, never below twice `target`: several times faster for
-            photos of many megapixels, and after shrinking within a few grey levels of the same.
+            photos of many megapixels, and the shrunk image differs by a few grey levels only.
 
     Raises:
         ImageError: If the data are no image, truncated, damaged or too large.
@@ -74,7 +74,7 @@ def decode_image(data: bytes, target: int | None = None) -> np.ndarray:
 
 
 def decode_with_size(data: bytes, target: int | None = None) -> tuple[np.ndarray, tuple[int, int]]:
-    """Return `decode_image(data, target)` and the (height, width) the upright image has in full."""
+    """Return `decode_image(data, target)` and the full (height, width) of the upright image."""
     header = _checked_header(data)
     if header.kind == "JPEG":
         _check_jpeg(data, header)
@@ -117,10 +117,10 @@ def read_size(path: str | os.PathLike) -> tuple[int, int]:
 
 
 def read_bytes(path: str | os.PathLike) -> bytes:
-    """Return the content of a file; raise `ImageError` where it cannot be opened."""
+    """Return the content of a file; raise `ImageError` if it cannot be opened."""
     try:
         # Not open().read(): each of its many system calls hands the interpreter to another thread.
-        # Not to wait for a pipe's other end: a pipe counts as an empty file.
+        # Non-blocking: a pipe counts as an empty file, and its other end is not waited for.
         flags = getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
         descriptor = os.open(path, os.O_RDONLY | flags)
         try:
@@ -139,8 +139,8 @@ def read_bytes(path: str | os.PathLike) -> bytes:
 class FileReader:
     """Reads the images of a split that live in files, by index: the `read` of such a `Split`.
 
-    Beside being called with an index, it can decode large photos at a reduced size, which the
-    input pipeline makes use of.
+    It is called with an index. It can also decode large photos at a reduced size, for the input
+    pipeline.
 
     Args:
         root: Folder the names are relative to.
@@ -186,7 +186,7 @@ def _check_jpeg(data, header):
         raise ImageError("truncated: the JPEG's data end before its end marker")
     scans = data.count(b"\xff\xda", header.body)
     if scans * header.stored_height * header.stored_width > _MAX_LARGEST_SCANS * MAX_PIXELS:
-        raise ImageError(f"damaged or made to keep one busy: a JPEG of {scans:,} scans")
+        raise ImageError(f"damaged, or made to waste time: a JPEG of {scans:,} scans")
 
 
 def _reduction(header, target):
@@ -199,7 +199,7 @@ def _reduction(header, target):
 def _pixels_held(data, header, reduction):
     """Return how many pixels are in memory while an image is decoded."""
     pixels = header.stored_height * header.stored_width
-    # A progressive JPEG is collected in full, however small it is to come out.
+    # A progressive JPEG is held in full, even if it is decoded at a reduced size.
     progressive = header.kind == "JPEG" and data[header.body - 1] != _BASELINE
     return pixels if progressive else pixels // reduction**2
 
@@ -229,7 +229,7 @@ def _to_rgb(image, kind):
         raise ImageError(f"it has {channels} channels; expected 1, 3 or 4")
     height, width = image.shape[:2]
     rgb = np.empty((height, width, 3), np.uint8)
-    # Some rows at a time: what is computed with in between takes four times the image's memory.
+    # Some rows at a time: the intermediate values take four times the image's memory.
     rows = max(1, _BLOCK_PIXELS // width)
     for start in range(0, height, rows):
         rgb[start : start + rows] = _rows_to_rgb(image[start : start + rows], channels, kind)

@@ -1,8 +1,8 @@
-"""What an image file says of itself before anything is decoded: its kind, size and orientation.
+"""Headers of image files: kind, size and orientation, before anything is decoded.
 
-Knowing the size first keeps a few bytes that claim 20,000 × 20,000 pixels from being decoded, and
-lets a dataset of a million files be checked without decoding one. OpenCV offers no such look, and
-docs/dependencies.md says why this is not Pillow's; AVIF and HEIC are, see `pillow_formats`.
+With the size known first, a small file that claims 20,000 × 20,000 pixels is never decoded. OpenCV
+cannot read headers, and docs/dependencies.md says why Pillow does not do it here. It does for AVIF
+and HEIC, see `pillow_formats`.
 """
 
 import dataclasses
@@ -75,7 +75,7 @@ def read_header(data: bytes | mmap.mmap) -> Header:
 
 
 def check_file_size(size: int) -> None:
-    """Raise an `ImageError` where a file is larger than any image has reason to be."""
+    """Raise an `ImageError` if a file is larger than any image needs to be."""
     if size > MAX_FILE_BYTES:
         raise ImageError(f"too large: {size:,} bytes, the limit is {MAX_FILE_BYTES:,}")
 
@@ -125,9 +125,9 @@ def _png(data):
 
 
 def check_png_chunks(data: bytes) -> None:
-    """Raise an `ImageError` where a PNG's chunk claims to be longer than the file.
+    """Raise an `ImageError` if a PNG's chunk claims to be longer than the file.
 
-    OpenCV makes room for what is claimed before it looks: two gigabytes for a file of some bytes.
+    OpenCV allocates the claimed size before it reads: two gigabytes for a small file.
     """
     position, name = 8, b""
     while position + 8 <= len(data) and name != b"IEND":
@@ -204,7 +204,7 @@ def _tiff_fields(data):
 
 
 def _exif_orientation(exif):
-    """Orientation from an EXIF block; a damaged block counts as upright, as viewers have it."""
+    """Return the orientation in an EXIF block; a damaged block counts as upright, as in viewers."""
     exif = exif.removeprefix(b"Exif\0\0")
     try:
         return _valid_orientation(_tiff_fields(exif).get(_ORIENTATION, 1))

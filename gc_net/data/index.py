@@ -1,9 +1,9 @@
-"""An index of a folder's image files, kept so that a million files are listed in a moment.
+"""An index of a folder's image files, so that a million files are listed quickly.
 
-The index lies in the user's cache folder, since data are often read-only. It holds the times of
-every folder it saw. A folder's times change whenever an entry is added, removed or renamed, so
-comparing them, a thousand `stat` calls for ImageNet, stands in for reading a million entries.
-They are compared for equality: a clock that jumps cannot make an old index look new.
+The index lies in the user's cache folder, because data are often read-only. It holds the times of
+every folder. A folder's times change when an entry is added, removed or renamed. So it is enough to
+compare them, a thousand `stat` calls for ImageNet, instead of reading a million entries. They are
+compared for equality: a clock that jumps cannot make an old index look new.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _SETTLING_NANOSECONDS = 2_000_000_000
 
 
 def list_images(root: str, cache_dir: str | None = None, min_files: int = 10_000) -> Listing:
-    """Return the `Listing` of the images below `root`, from its index where that is up to date.
+    """Return the `Listing` of the images below `root`, from its index if that is up to date.
 
     Args:
         root: Folder to list, at any depth.
@@ -42,7 +42,7 @@ def list_images(root: str, cache_dir: str | None = None, min_files: int = 10_000
     listing = _load(path, key)
     if listing is not None and _is_fresh(listing):
         return listing
-    del listing  # a million names that are out of date need not stay beside the new ones
+    del listing  # a million old names need not stay in memory beside the new ones
     listing = list_folder(root, IMAGE_EXTENSIONS)
     if len(listing.files) >= min_files and _settled(listing):
         _save(path, key, listing)
@@ -50,7 +50,7 @@ def list_images(root: str, cache_dir: str | None = None, min_files: int = 10_000
 
 
 def cache_home() -> str:
-    """Return the folder for what can be computed again."""
+    """Return the folder for files that can be computed again."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return os.path.join(base, "gc_net")
 
@@ -68,10 +68,10 @@ def _is_fresh(listing):
 
 
 def _settled(listing):
-    """Whether every folder's times would change if a file were added right now.
+    """Return whether every folder's times would change if a file were added right now.
 
-    File systems count time in ticks, of up to two seconds: a file added in the tick in which its
-    folder was read leaves no trace. Such a listing is used, but not kept.
+    File systems count time in ticks of up to two seconds. A file that is added in the tick in which
+    its folder was read leaves no trace. Such a listing is used, but not kept.
     """
     return bool(np.all(np.abs(time.time_ns() - listing.stamps[:, :2]) > _SETTLING_NANOSECONDS))
 
@@ -108,7 +108,7 @@ def _save(path, key, listing):
 
 
 def _load(path, key):
-    """Return the `Listing` in `path`, or None where there is none, or one that is damaged."""
+    """Return the `Listing` in `path`, or None if there is none, or if it is damaged."""
     try:
         with open(path, "rb") as file:
             data = file.read()

@@ -1,7 +1,7 @@
-"""Finding the image files below a folder, a million of them if need be.
+"""Finding the image files below a folder, even a million of them.
 
-Names are kept in one fixed-width array, about 30 bytes an ImageNet file, and Python objects live
-only as long as the folder they come from is being read.
+Names are kept in one fixed-width array, about 30 bytes an ImageNet file. Python objects exist only
+while the folder they come from is read.
 """
 
 import collections
@@ -25,7 +25,7 @@ _UNREAD_PICTURES = frozenset(
     | {".jxl", ".jp2", ".svg", ".psd", ".raw", ".dng", ".cr2", ".cr3"}
     | {".nef", ".arw", ".orf", ".raf", ".rw2"}
 )
-# Reading folders waits for the disk or the network more than it computes.
+# To read a folder is mostly to wait for the disk or the network.
 _THREADS = 16
 
 
@@ -40,8 +40,8 @@ class Listing:
         counts: [D] int64 number of image files directly in each folder.
         files: [N] UTF-8 bytes relative to `root`, `/` between folders.
         others: Number of files that are not images by their suffix, by suffix.
-        repeated: `"a = b"` for each folder a that was passed over, since it is b by another name.
-        undecodable: Images and folders whose names are not UTF-8, which are passed over.
+        repeated: `"a = b"` for each folder a that was skipped, because it is b by another name.
+        undecodable: Images and folders that were skipped, because their names are not UTF-8.
     """
 
     root: str
@@ -63,11 +63,11 @@ class Listing:
         )
 
     def warn_of_left_out(self, more: Iterable[str] = (), stacklevel: int = 2) -> None:
-        """Warn in one message of what was passed over, and why; nothing is in silence.
+        """Warn in one message of all that was skipped, and why.
 
         Args:
             more: What else is left out, in the caller's words.
-            stacklevel: As of `warnings.warn`, from the caller on.
+            stacklevel: As for `warnings.warn`, counted from the caller.
         """
         messages = list(more)
         if self.repeated:
@@ -91,8 +91,8 @@ class Listing:
 def list_folder(root: str, extensions: Collection[str]) -> Listing:
     """Return the `Listing` of the files below `root` that end in one of `extensions`.
 
-    Hidden files, and what file managers leave behind, are ignored. Links to folders are followed,
-    but no folder is entered twice, so that a link to a parent ends nothing but itself.
+    Hidden files and the files of file managers are ignored. Links to folders are followed, but no
+    folder is entered twice, so a link to a parent folder does no harm.
 
     Args:
         root: Folder to read, at any depth.
@@ -109,7 +109,7 @@ def list_folder(root: str, extensions: Collection[str]) -> Listing:
             ):
                 first = seen.setdefault((status.st_dev, status.st_ino), folder)
                 if first == folder:
-                    # Taken before the entries are read: a change meanwhile makes it look stale.
+                    # Taken before the entries are read, so a change meanwhile makes it look stale.
                     fresh.append((folder, _stamp(status)))
                 else:
                     repeated.append(f"{folder} = {first or '.'}")
@@ -122,11 +122,11 @@ def list_folder(root: str, extensions: Collection[str]) -> Listing:
 
 
 def unread_pictures(root: str, extensions: Iterable[str]) -> list[str]:
-    """Return the pictures below `root` that are of kinds which are not read, named from it.
+    """Return the pictures below `root` that cannot be read, by their paths below it.
 
     Args:
         root: Folder to read, at any depth.
-        extensions: Lower-case suffixes, with their dot, of those that are.
+        extensions: Lower-case suffixes, with their dot, of those that can be read.
     """
     found = []
     for folder, subfolders, names in os.walk(root):
@@ -178,7 +178,7 @@ def _scan(root, folder, extensions):
                     undecodable.append(_escaped(prefix + name))
                     continue
                 if is_folder:
-                    # Links last, so that a folder is known by its own name rather than a link's.
+                    # Links last, so that a folder is known by its own name, not by a link's.
                     folders.append((entry.is_symlink(), prefix + name))
                 else:
                     names.append(encoded)
@@ -200,8 +200,8 @@ def _is_folder(entry):
 
 
 def _is_file(entry):
-    # A link that dangles or leads to itself counts, to be found unreadable later, and so named; a
-    # pipe, which would block, does not.
+    # A link to nothing or to itself counts, so that it is named later as unreadable. A pipe, which
+    # would block, does not count.
     try:
         return entry.is_file() or (entry.is_symlink() and not os.path.exists(entry.path))
     except OSError:

@@ -1,4 +1,4 @@
-"""Reads batches of squashed images by index, on several threads, and keeps account of failures."""
+"""Reads batches of squashed images by index, on several threads, and collects failures."""
 
 import concurrent.futures
 import functools
@@ -52,12 +52,12 @@ class Unreadable:
         return len(self._reasons)
 
     def __iter__(self):
-        """Iterate over (file, reason) in the order of the names, whichever thread came first."""
+        """Iterate over (file, reason) in the order of the names."""
         with self._lock:
             return iter(sorted(self._reasons.items()))
 
     def summary(self, limit: int = 10) -> str:
-        """Return one message that names the files, or an empty string where all could be read."""
+        """Return one message that names the files, or an empty string if all could be read."""
         if not self._reasons:
             return ""
         found = list(self)
@@ -77,8 +77,7 @@ class Loader:
         resize_size, image_size: Sides of the squashed image and of the windows.
         cache: An `ImageCache` of that split and size, or None.
         unreadable: The `Unreadable` that failures are added to.
-        num_used: How many of the split's images will be asked for; if all of them fail, that is an
-            error.
+        num_used: How many of the split's images will be read; it is an error if all of them fail.
     """
 
     def __init__(
@@ -116,7 +115,7 @@ class Loader:
     def load(
         self, indices: np.ndarray, windows_of: "Callable[[int], Sequence[transforms.Window]]"
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Read images on all threads; the result does not depend on which thread was faster.
+        """Read images on all threads; the result does not depend on their speed.
 
         Args:
             indices: [B] integers.
@@ -178,8 +177,8 @@ def read_reduced(
     """Return an image and its full (height, width).
 
     Args:
-        read: The `read` of a split. Where it has a method `reduced`, the image may be smaller than
-            it is in full, which is cheaper, but not smaller than a squashed one of side `target`.
+        read: The `read` of a split. If it has a method `reduced`, the image may be smaller than in
+            full, which is cheaper, but not smaller than a squashed one of side `target`.
     """
     if hasattr(read, "reduced"):
         return read.reduced(index, target)
@@ -195,7 +194,7 @@ def _num_threads():
 
 @functools.cache
 def _pool():
-    # One image a thread; OpenCV's own threads within each would only get in each other's way.
+    # One image a thread; OpenCV's own threads within each would only disturb each other.
     return concurrent.futures.ThreadPoolExecutor(
         _num_threads(), "gc_net-images", initializer=cv2.setNumThreads, initargs=(0,)
     )

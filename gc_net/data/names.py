@@ -3,15 +3,15 @@
 import re
 from collections.abc import Iterable
 
-# Control characters, line ends of all kinds, marks that turn the direction of what follows, and
-# what is no character.
+# Control characters, line ends of all kinds, marks that change the direction of text, and code
+# points that are no characters.
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 
 
 def printable(name: str) -> str:
-    """Return a name on one line, with what a terminal would obey rather than show escaped."""
+    """Return a name on one line, with characters escaped that a terminal would obey."""
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), name)
 
 

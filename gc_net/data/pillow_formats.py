@@ -1,7 +1,7 @@
 """Photos in formats that OpenCV does not read everywhere: AVIF by Pillow, HEIC by its plug-in.
 
-A format's own reader is asked for by name, so that no other of Pillow's many is within reach of a
-file from elsewhere. Only headers are read until `pixels` is called.
+Each format's reader is named here, so a file from elsewhere cannot reach any other of Pillow's
+readers. Only headers are read until `pixels` is called.
 """
 
 import importlib
@@ -40,7 +40,7 @@ def kind_of(start: bytes) -> str | None:
     if start[4:8] != b"ftyp":
         return None
     brands = [start[place : place + 4] for place in range(8, min(len(start), 32), 4)]
-    # "mif1" alone says only that there is an image; the brands after it say of which kind.
+    # "mif1" alone says only that there is an image; the brands after it give its kind.
     kinds = [_BRANDS[brand] for brand in brands if brand in _BRANDS]
     return None if not kinds else "AVIF" if "AVIF" in kinds else "HEIC"
 
@@ -49,7 +49,7 @@ def open_image(data: bytes, kind: str) -> "ImageFile":
     """Return an image whose header was read.
 
     Raises:
-        ImageError: If it is damaged, or nothing is installed that reads its kind.
+        ImageError: If it is damaged, or no installed package reads its kind.
     """
     module, name = _READERS[kind]
     try:

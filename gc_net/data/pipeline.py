@@ -1,14 +1,13 @@
 """tf.data pipelines: shuffled, augmented batches to train on, ordered batches to evaluate on.
 
-One call per batch reads, squashes and crops all its images on the threads of `loading`, straight
-into the batch's own memory. So training, evaluation and prediction share one decoder, and only
-the batches being made are in memory, however many images there are.
+One call per batch reads, squashes and crops all its images on the threads of `loading`, directly
+into the memory of the batch. So training, evaluation and prediction share one decoder, and only a
+few batches are in memory, for any number of images.
 
-What a step of an epoch holds depends on (seed, epoch, step) alone. Unreadable images do not shift
-that: each is left out of its own batch, which is then smaller, so the number of steps stays and a
-run can resume at any of them without reading what came before. The readable images beside it are
-those that would have been there anyway. A training batch that is left with no image at all takes
-the next readable one of the epoch's order.
+The content of a step depends only on (seed, epoch, step). Unreadable images do not change that:
+each is left out of its own batch, which is then smaller. The number of steps and the other images
+stay the same, and a run can resume at any step without reading earlier ones. If no image of a
+training batch can be read, it takes the next readable one in the epoch's order.
 """
 
 import contextlib
@@ -24,7 +23,7 @@ from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Loader, Unreadable
 from gc_net.data.splits import DataError, Split, Truth
 
-# Two batches in the making keep all threads busy while one of them waits for its last image.
+# Two batches at once keep all threads busy while one of them waits for its last image.
 _BATCHES_AT_ONCE = 2
 _BATCHES_AHEAD = 2
 
@@ -70,27 +69,27 @@ def training_batches(
         image_size: Side S of the images the network sees.
         batch_size: Images a step, over all replicas and workers together.
         seed, epoch: Determine the order and every random crop and flip of the first pass.
-        start_step: First step to give, when a run resumes; what is skipped is not read. Every pass
+        start_step: First step to give, when a run resumes; skipped images are not read. Every pass
             begins there.
         indices: [M] images of the split to use, e.g. one half of it; all if None. They keep their
-            index, so a cache and the augmentation are the same whether or not a part is used.
+            index, so they have the same cache and augmentation as in the whole split.
         cache: An `ImageCache`, or a folder to keep one in, or None to decode every time.
-        resize_size: Side to squash to before cropping; 256 for 224 as in the paper, and in
-            proportion, if None. Inception-V3's recipe is 299 for 299: flipped only.
+        resize_size: Side to squash to before cropping. If None, 256 for 224 as in the paper, and
+            in proportion for other sizes. Inception-V3's recipe has 299 for 299, which only flips.
         augment: Whether windows are random. Otherwise the central one is taken.
         crop_scale, crop_aspect: How much random windows differ in size and proportions, see
             `transforms.random_windows`.
-        drop_remainder: Whether images that fill no whole batch are left out of the epoch. They
-            are others every epoch.
+        drop_remainder: Whether images that fill no whole batch are left out of the epoch. Each
+            epoch leaves out others.
         with_index: Whether to give each image's index in the split too.
         unreadable: `Unreadable` that collects images that could not be read. If None, each is
             logged when it is found.
-        num_shards, shard_index: Give only this part of the rows of every batch, so that worker i
+        num_shards, shard_index: Return only this part of the rows of every batch, so that worker i
             of n reads only what it needs, as in `tf.distribute.InputContext`.
 
     Returns:
-        A `tf.data.Dataset` of (images uint8 [B, S, S, 3], labels int32 [B]), followed by (index
-        int64 [B]) where asked for.
+        A `tf.data.Dataset` of (images uint8 [B, S, S, 3], labels int32 [B]), and with
+        `with_index` also (index int64 [B]).
 
     Raises:
         DataError: If there are fewer images than make one batch.
@@ -127,7 +126,7 @@ def training_batches(
         )
         return order, windows
 
-    drawn(epoch)  # for its errors, which come in plain words here
+    drawn(epoch)  # raises its errors here, before TensorFlow would wrap them
 
     def load(epoch, step):
         order, windows = drawn(int(epoch))
@@ -247,12 +246,12 @@ def evaluation_batches(
 
 @contextlib.contextmanager
 def explained(unreadable: Unreadable, num_images: int, message: str) -> Iterator[None]:
-    """Say in plain words, within the `with` block, where not a single image can be read.
+    """Raise a plain `DataError`, within the `with` block, if not a single image can be read.
 
     Args:
-        unreadable: The `Unreadable` of the batches that are taken.
-        num_images: How many images were asked for.
-        message: What to say before the files and their reasons.
+        unreadable: The `Unreadable` of the batches.
+        num_images: How many images there should be.
+        message: Text before the files and their reasons.
     """
     try:
         yield
@@ -303,7 +302,7 @@ def _loader(split, indices, resize_size, image_size, cache, unreadable):
 
 
 def _positions(first_epoch, steps):
-    """Return a dataset of (epoch, step): each pass over it is of the epoch after the last one's."""
+    """Return a dataset of (epoch, step): each pass over it is the next epoch."""
     epochs = itertools.count(first_epoch)
 
     def one_epoch(_):

@@ -1,7 +1,7 @@
-"""How many pixels all threads together may have decoded at once, whatever the images are.
+"""A limit on the pixels that all threads together hold decoded at once.
 
-One image is bounded by its own limit. Some files of a megabyte, each just below it, would still
-take gigabytes when every thread decodes one of them.
+Each image has its own limit. But a few small files, each just below it, would still take gigabytes
+if every thread decoded one of them.
 """
 
 import contextlib
@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 
 class PixelsInFlight:
-    """Lets threads decode side by side as long as their images are no more than `limit` pixels.
+    """Lets threads decode in parallel while their images have no more than `limit` pixels together.
 
-    A single image is always let in, so that one of any size can be decoded when its turn comes.
+    A single image is always allowed, so an image of any size can be decoded when its turn comes.
 
     Args:
-        limit: Pixels of all images that are being decoded, or were and are still worked with.
+        limit: Pixels of all images that are being decoded or are still in use.
 
     Example:
         with in_flight.image():
-            image = read_image(path)  # waits here while others have too much in their hands
+            image = read_image(path)  # waits here while other threads hold too many pixels
             small = squash(image, 256)
     """
 
@@ -31,7 +31,7 @@ class PixelsInFlight:
 
     @contextlib.contextmanager
     def image(self) -> Iterator[None]:
-        """Count what this thread decodes within the `with` block until the block ends."""
+        """Count the pixels that this thread decodes, until the `with` block ends."""
         outer = getattr(self._thread, "pixels", None)
         if outer is not None:  # the block around this one counts
             yield
@@ -44,10 +44,10 @@ class PixelsInFlight:
             self._thread.pixels = None
 
     def take(self, pixels: int) -> None:
-        """Wait until `pixels` can be decoded. Outside of all blocks nothing is counted.
+        """Wait until `pixels` can be decoded. Outside of all blocks, nothing is counted.
 
-        A block's next image takes the place of the one before. It would else wait for others that
-        wait for it.
+        A block's next image replaces the one before. Otherwise it could wait for threads that wait
+        for it.
         """
         if getattr(self._thread, "pixels", None) is None:
             return

@@ -1,23 +1,24 @@
-"""What a dataset is: splits of images with labels, and the truth apart from them.
+"""Datasets: splits of images with labels, and the truth separate from them.
 
-Training is given a `Split` and nothing else. Boxes, masks and angles live in a `Truth`, which
-only evaluation asks for, so that weak supervision can be seen in the types.
+Training gets a `Split` and nothing else. Boxes, masks and angles are in a `Truth`, which only
+evaluation uses. So the types show that supervision is weak.
 """
 
 import abc
 import dataclasses
 import hashlib
+import os
 from collections.abc import Callable
 
 import numpy as np
 
 
 class DataError(ValueError):
-    """A dataset that cannot be used as it is; the message says where, and what to do."""
+    """A dataset cannot be used as it is; the message says where, and what to do."""
 
 
 class ImageError(ValueError):
-    """An image that cannot be read; the message says why."""
+    """An image cannot be read; the message says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +47,16 @@ class Split:
     def file(self, index: int) -> str:
         return self.files[index].decode("utf-8")
 
+    def file_stamp(self, index: int) -> tuple[int, int]:
+        """Return size and time of an image's file; zeros for an image that is drawn, or gone."""
+        try:
+            status = os.stat(os.path.join(self.root, os.fsdecode(self.files[index])))
+        except OSError:
+            return 0, 0
+        return status.st_size, status.st_mtime_ns
+
     def fingerprint(self, indices: np.ndarray | slice = slice(None)) -> str:
-        """Return what tells these images and labels, or some of them, from others: a short text."""
+        """Return a short text that identifies these images and labels, or some of them."""
         labels = self.labels[indices]
         digest = hashlib.sha256(labels.astype("<i4").tobytes())
         for file in self.files[indices]:
@@ -57,15 +66,15 @@ class Split:
 
 @dataclasses.dataclass(frozen=True)
 class Truth:
-    """What evaluation compares with; in the order of the split it belongs to.
+    """What evaluation compares with, in the order of its split.
 
     Attributes:
         boxes: [M, 4] float32, xyxy in pixels of the upright original image, all images' boxes one
             after the other.
         starts: [N + 1] int64; image i owns `boxes[starts[i]:starts[i + 1]]`.
         angles: [N] float32 radians, clockwise on screen, NaN for objects without a main axis; None
-            where no angle is known.
-        mask: Function of an index to a bool mask [H, W] of the object, or None where unknown.
+            if no angle is known.
+        mask: Function of an index to a bool mask [H, W] of the object; None if masks are unknown.
     """
 
     boxes: np.ndarray
@@ -97,12 +106,12 @@ class Dataset(abc.ABC):
         """Return the `Split` called `"train"` or `"test"`."""
 
     def class_families(self) -> tuple[str, ...] | None:
-        """Return the family of each class, in label order; None where they belong to none.
+        """Return the family of each class, in label order; None if there are none.
 
-        A level of a hierarchy above the classes, for methods that learn it, too.
+        Families are a level above the classes, for methods that learn it too.
         """
         return None
 
     @abc.abstractmethod
     def truth(self, name: str) -> Truth | None:
-        """Return the `Truth` of that split, or None where the dataset has no boxes for it."""
+        """Return the `Truth` of that split, or None if the dataset has no boxes for it."""

@@ -5,8 +5,8 @@ whatever its aspect ratio, and then a `Window` of `image_size` pixels is taken o
 takes a random window, evaluation the central one (or the whole frame, with
 `resize_size == image_size`), and ten-crop evaluation ten of them.
 
-A random window is a function of (seed, epoch, index of the image) alone. So any training image of
-any epoch can be made again by itself, however many threads read and wherever a run resumes.
+A random window depends only on (seed, epoch, index of the image). So any training image of any
+epoch can be made again alone, for any number of threads and wherever a run resumes.
 """
 
 import math
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import cv2
 import numpy as np
 
-# Raised whenever the same image would be squashed to other pixels; caches are keyed by it.
+# Raise this number when the same image would be squashed to other pixels; caches are keyed by it.
 SQUASH_VERSION = 1
 
 LARGEST_BLUR = 8  # times the size to shrink to
@@ -27,8 +27,8 @@ _LARGEST_SCRATCH = 3 * 2**20
 class Window(NamedTuple):
     """A part cut out of the squashed image; mirrored left to right if `flip`.
 
-    A square of the size that the network sees, or, where `height` and `width` are given, a part of
-    that size in pixels, which is then resized to it.
+    It is a square of the size that the network sees. If `height` and `width` are given, it is a
+    part of that size in pixels, which is then resized to that square.
     """
 
     top: int
@@ -46,23 +46,24 @@ def default_resize_size(image_size: int) -> int:
 def squash(image: np.ndarray, size: int) -> np.ndarray:
     """Resize an image to a square, ignoring its aspect ratio.
 
-    Where a side shrinks, the image is blurred before it is sampled: plain bilinear interpolation
-    would skip pixels and alias. The authors' code resizes with Pillow, whose bilinear filter grows
-    with the scale. A Gaussian of the variance which that filter has and plain interpolation lacks
-    comes within a grey level of it on photos, closer than OpenCV's area averaging, and faster.
+    If a side shrinks, the image is blurred before it is sampled, because plain bilinear
+    interpolation would skip pixels and alias. The authors' code resizes with Pillow, whose bilinear
+    filter grows with the scale. The blur here is a Gaussian whose variance is the difference
+    between that filter's and plain interpolation's. On photos the result is within a grey level of
+    Pillow's. It is closer than OpenCV's area averaging, and faster.
 
     Args:
         image: uint8 [H, W, 3].
         size: Side length of the result.
 
     Returns:
-        uint8 [size, size, 3]; `image` itself where it has that size already.
+        uint8 [size, size, 3]; `image` itself if it already has that size.
     """
     height, width = image.shape[:2]
     if height == width == size:
         return image
     if max(height, width) > LARGEST_BLUR * size:
-        # A blur this wide is slow, and hardly differs from an average.
+        # Such a wide blur is slow and hardly differs from an average.
         height, width = (min(side, LARGEST_BLUR // 2 * size) for side in (height, width))
         image = cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA)
     if max(height, width) > size:
@@ -212,7 +213,7 @@ def boxes_out_of_window(
 ) -> np.ndarray:
     """Map boxes [..., 4] from coordinates relative to a window to ones relative to the image.
 
-    The way back from `boxes_in_window`, but for the size of the original; the type stays.
+    This inverts `boxes_in_window`, except for the size of the original. The dtype stays.
     """
     boxes = np.asarray(boxes_rel_xyxy)
     if window.flip:
@@ -251,7 +252,7 @@ _scratch = threading.local()
 
 
 def _scratch_image(height, width):
-    """Return an array to work in, one a thread: fresh memory costs as much as the blur itself."""
+    """Return a buffer of this thread: new memory would cost as much as the blur itself."""
     needed = height * width * 3
     if needed > _LARGEST_SCRATCH:
         return None

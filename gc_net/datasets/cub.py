@@ -207,18 +207,14 @@ def axis_of(parts: Mapping[int, tuple], beak: int, tail: int) -> float | None:
     """
     if beak not in parts or tail not in parts or len(parts) < _MIN_PARTS:
         return None
-    spreads = np.linalg.svd(_centred(parts), compute_uv=False)
+    points = np.array(list(parts.values()))  # [P, 2]
+    spreads = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
     if spreads[0] < _MIN_ELONGATION * spreads[1]:
         return None
     (beak_x, beak_y), (tail_x, tail_y) = parts[beak], parts[tail]
     angle = np.arctan2(beak_y - tail_y, beak_x - tail_x)
     # An axis has no direction: half a turn is the same one.
     return float(angle - np.pi * np.ceil(angle / np.pi - 0.5))
-
-
-def _centred(parts):
-    points = np.array(list(parts.values()))  # [P, 2]
-    return points - points.mean(axis=0)
 
 
 def read_by_id(

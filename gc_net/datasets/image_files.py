@@ -46,9 +46,9 @@ def join_boxes(image_indices: np.ndarray, boxes_xyxy: np.ndarray, num_images: in
 
 
 def check_split_name(name: str) -> None:
-    """Raise a `ValueError` unless `name` is one a dataset has."""
+    """Raise a `DataError` unless `name` is one a dataset has."""
     if name not in SPLIT_NAMES:
-        raise ValueError(f"Unknown split {name!r}. Known ones: {', '.join(SPLIT_NAMES)}.")
+        raise DataError(f"Unknown split {name!r}. Known ones: {', '.join(SPLIT_NAMES)}.")
 
 
 def existing_folder(data_dir: str | os.PathLike) -> str:

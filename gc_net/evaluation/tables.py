@@ -110,8 +110,8 @@ def _described(metrics):
     if metrics["num_unreadable"]:
         left_out.append(f"{metrics['num_unreadable']:,} more unreadable, left out")
     crops = ", ClsErr of ten crops" if metrics["ten_crop"] else ""
-    look = metrics["settings"].get("look")
-    looks = f", GC-Net's classes with a second look ({look:g})" if look else ""
+    second_look = metrics["settings"].get("second_look")
+    looks = f", GC-Net's classes with a second look ({second_look:g})" if second_look else ""
     text = (
         f"{metrics['num_images']:,} images of {metrics['dataset']} ({metrics['split']}), protocol "
         f"{metrics['protocol']}{crops}{looks}; percentages."

@@ -3,7 +3,7 @@
 import os
 
 from gc_net.atomic_files import replaced_folder
-from gc_net.evaluation.files import METRICS_FILE, write_json
+from gc_net.evaluation.files import METRICS_FILE, write_json, write_text
 from gc_net.export.card import CARD_FILE, find_metrics, model_card, without_folders
 from gc_net.export.parity import largest_differences, localized, random_images
 from gc_net.localizer import load
@@ -55,8 +55,7 @@ def export_folder(
             write_json(os.path.join(temporary, METRICS_FILE), metrics)
         name = os.path.basename(output_dir)
         card = model_card(name, localizer, metrics, license_text, usage)
-        with open(os.path.join(temporary, CARD_FILE), "w", encoding="utf-8") as file:
-            file.write(card)
+        write_text(os.path.join(temporary, CARD_FILE), card)
         images = random_images(localizer.resize_size)
         differences = largest_differences(
             localized(localizer, images), localized(load(temporary), images)

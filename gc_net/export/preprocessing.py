@@ -261,7 +261,7 @@ def _jpeg_size(data, index):
     scans = tf.math.count_nonzero((data[:-1] == 0xFF) & (data[1:] == 0xDA))
     quick = scans * tf.reduce_prod(size) <= _MAX_LARGEST_SCANS * MAX_PIXELS
     message = _named(
-        index, "a JPEG made to keep one busy: ", tf.strings.as_string(scans), " scans."
+        index, "a JPEG made to waste time: ", tf.strings.as_string(scans), " scans."
     )
     return _checked(size, _assert(quick, message))
 

@@ -5,6 +5,7 @@ import tempfile
 
 import tensorflow as tf
 
+from gc_net.evaluation.files import write_text
 from gc_net.export.card import CARD_FILE, find_metrics, model_card
 from gc_net.export.parity import compare_saved_model
 from gc_net.export.signatures import ServingModule
@@ -63,13 +64,12 @@ def export_saved_model(
         temporary, final = folders
         localizer = load(model_dir, second_look)
         class_names_file = os.path.join(scratch, CLASS_NAMES_FILE)
-        with open(class_names_file, "w", encoding="utf-8") as file:
-            file.writelines(f"{class_name}\n" for class_name in localizer.class_names)
+        write_text(class_names_file, "".join(f"{name}\n" for name in localizer.class_names))
         module = ServingModule(localizer, top_k, class_names_file)
         tf.saved_model.save(module, temporary, signatures=module.signatures())
         write_warmup(temporary, name, warmup_requests())
         metrics = find_metrics(model_folder(model_dir))
-        with open(os.path.join(temporary, CARD_FILE), "w", encoding="utf-8") as file:
-            file.write(model_card(name, localizer, metrics, license_text, _USAGE))
+        card = model_card(name, localizer, metrics, license_text, _USAGE)
+        write_text(os.path.join(temporary, CARD_FILE), card)
         differences = compare_saved_model(localizer, temporary, photos=compare_images)
     return final, differences

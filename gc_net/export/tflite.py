@@ -9,6 +9,7 @@ import tensorflow as tf
 from gc_net.data.decode import read_image
 from gc_net.data.splits import DataError, ImageError
 from gc_net.data.transforms import LARGEST_BLUR, squash
+from gc_net.evaluation.files import write_text
 from gc_net.export.card import CARD_FILE, find_metrics, model_card
 from gc_net.export.parity import largest_differences, random_images
 from gc_net.export.saved_model import CLASS_NAMES_FILE
@@ -150,7 +151,8 @@ def export_tflite(
         for name, content in models.items():
             with open(os.path.join(temporary, f"model_{name}.tflite"), "wb") as file:
                 file.write(content)
-        _write(temporary, CLASS_NAMES_FILE, "".join(f"{name}\n" for name in localizer.class_names))
+        class_names = "".join(f"{name}\n" for name in localizer.class_names)
+        write_text(os.path.join(temporary, CLASS_NAMES_FILE), class_names)
         usage = _USAGE.format(
             size=localizer.resize_size,
             recipe=_RECIPE.strip().format(size=localizer.resize_size, largest=LARGEST_BLUR),
@@ -160,7 +162,8 @@ def export_tflite(
         )
         name = os.path.basename(os.path.abspath(output_dir))
         metrics = find_metrics(model_folder(model_dir))
-        _write(temporary, CARD_FILE, model_card(name, localizer, metrics, license_text, usage))
+        card = model_card(name, localizer, metrics, license_text, usage)
+        write_text(os.path.join(temporary, CARD_FILE), card)
     return final, {
         f"{name}, {output}": value
         for name, outputs in differences.items()
@@ -229,8 +232,3 @@ def _table(differences):
         numbers = " | ".join(f"{value:.2g}" for value in values.values())
         lines.append(f"| `model_{name}.tflite` | {numbers} |")
     return "\n".join(lines)
-
-
-def _write(folder, name, text):
-    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-        file.write(text)

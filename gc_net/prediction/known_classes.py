@@ -3,9 +3,8 @@
 import os
 from collections.abc import Sequence
 
+from gc_net.data.names import some
 from gc_net.data.splits import DataError
-
-_NAMED = 5
 
 
 def folder_labels(root: str, files: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
@@ -33,13 +32,10 @@ def folder_labels(root: str, files: Sequence[str], class_names: Sequence[str]) -
         else:
             unknown.setdefault(folders[-1], file)
     if unknown:
-        folders = ", ".join(f"{name!r} ({file})" for name, file in list(unknown.items())[:_NAMED])
-        more = f" and {len(unknown) - _NAMED:,} more" if len(unknown) > _NAMED else ""
-        known = ", ".join(repr(name) for name in class_names[:_NAMED])
-        rest = len(class_names) - _NAMED
+        folders = some(f"{name!r} ({file})" for name, file in unknown.items())
         raise DataError(
-            f"Classes are to be taken from the names of folders, and these are no classes of the "
-            f"model: {folders}{more}. It knows {known}{f' and {rest:,} more' if rest > 0 else ''}. "
+            "Classes are to be taken from the names of folders, and these are no classes of the "
+            f"model: {folders}. It knows {some(map(repr, class_names))}. "
             "Name the folders by class, or leave out --labels."
         )
     return labels

@@ -107,7 +107,8 @@ class Stage:
         settings: Dataclass of its own settings, a `StageConfig`, or None.
         needs: Names of the stages whose results it takes, where the settings ask for them.
         follows: Name of another unit of the same stage whose result it takes; empty for none.
-        section: Section of `TrainConfig` that holds its settings; its name if empty.
+        section: Section of `TrainConfig` that holds its settings; the name of the class if it has
+            none of its own.
         reads: What else of the settings its result depends on: sections, or single settings such
             as `"detector.shape"`. A stage can see no others but those of the stages it needs.
         seed_name: What its random numbers are drawn for; its name if empty.
@@ -128,13 +129,18 @@ class Stage:
     least_logged_steps: int = 25
     of_all_methods: bool = False
 
+    def __init_subclass__(cls, **kwargs: Any):
+        super().__init_subclass__(**kwargs)
+        if "section" not in cls.__dict__:
+            cls.section = cls.name
+
     @classmethod
     def units(cls, config: Settings) -> list["Stage"]:
         """Return the trainings that a `TrainConfig` asks for: none, this one, or one for each part.
 
         Each has a name, and so a folder, of its own.
         """
-        return [cls()] if is_trained(getattr(config, cls.section or cls.name)) else []
+        return [cls()] if is_trained(getattr(config, cls.section)) else []
 
     @classmethod
     def check_settings(cls, config: Settings) -> None:
@@ -168,7 +174,7 @@ class Stage:
 
     def own_settings(self, config: Settings) -> Settings:
         """Return the section of a `TrainConfig` that holds its settings."""
-        return getattr(config, self.section or self.name)
+        return getattr(config, self.section)
 
     def record(self) -> dict[str, Any]:
         """Return what else tells its result from those of other units of the same settings."""

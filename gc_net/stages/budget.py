@@ -13,7 +13,7 @@ from gc_net.run_files import RunError
 from gc_net.settings import Settings, read_duration
 from gc_net.stages.base import Stage
 from gc_net.stages.config import with_flags
-from gc_net.stages.dependencies import settings_read
+from gc_net.stages.dependencies import reads_images
 
 if TYPE_CHECKING:
     from gc_net.training.estimate import Speed
@@ -135,7 +135,7 @@ def described(config: Settings, units: Iterable[Stage], images: Images) -> str:
     for unit in _of_images(units):
         steps = unit.likely_steps(config, images.train)
         if steps:
-            lengths.setdefault(_section(unit).replace("_", " "), steps)
+            lengths.setdefault(unit.section.replace("_", " "), steps)
     steps = [f"{steps:,} of the {name}" for name, steps in lengths.items()]
     steps[:1] = [text.replace(" of", " steps of", 1) for text in steps[:1]]
     return " and ".join(
@@ -174,7 +174,7 @@ def _shortened(config, budget, units, images, share):
     """Return the flags of a part of the steps of all stages whose length is not fixed."""
     flags = {}
     for unit in units:
-        asked, section = unit.likely_steps(config, images.train), _section(unit)
+        asked, section = unit.likely_steps(config, images.train), unit.section
         steps = min(asked, max(round(share * asked), _LEAST_STEPS))
         if steps < asked and not budget.fixes_steps(section):
             flags.setdefault(f"{section}_steps", steps)
@@ -183,8 +183,4 @@ def _shortened(config, budget, units, images, share):
 
 def _of_images(units):
     """Leave out what reads no image: a generator is trained on drawn shapes, once for all runs."""
-    return [unit for unit in units if "data" in settings_read(type(unit))]
-
-
-def _section(unit):
-    return unit.section or unit.name
+    return [unit for unit in units if reads_images(unit)]

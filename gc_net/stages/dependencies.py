@@ -13,10 +13,15 @@ COMMON = ("seed", "mixed_precision", "deterministic")
 
 def settings_read(stage: type[Stage]) -> set[str]:
     """Return the names of all settings that a stage's result depends on."""
-    names = {*COMMON, stage.section or stage.name, *stage.reads}
+    names = {*COMMON, stage.section, *stage.reads}
     for need in stage.needs:
         names |= settings_read(STAGES.get(need))
     return names
+
+
+def reads_images(unit: Stage) -> bool:
+    """Return whether the result of a stage depends on the training images."""
+    return "data" in settings_read(type(unit))
 
 
 def needed(unit: Stage, units: Mapping[str, Stage]) -> list[Stage]:

@@ -2,6 +2,7 @@
 
 import sys
 
+from gc_net.data.names import some
 from gc_net.stages.base import is_trained
 from gc_net.stages.classifier import ClassifierStage
 
@@ -56,9 +57,8 @@ def _warn_of_lonely_images(run):
     counts = np.bincount(run.data.split.labels, minlength=len(run.class_names))
     lonely = [run.class_names[label] for label in np.flatnonzero(counts == 1)]
     if lonely and run.chief:
-        more = f" and {len(lonely) - 3} more" if len(lonely) > 3 else ""
         print(
-            f"Warning: there is a single training image of {', '.join(lonely[:3])}{more}. With "
+            f"Warning: there is a single training image of {some(lonely, 3)}. With "
             "--classifier_num_folds it is judged by a classifier that has seen none of its "
             "class, and teaches the detector nothing. Add images, or leave such classes out.",
             file=sys.stderr,

@@ -33,14 +33,9 @@ class ImageRecord:
     @classmethod
     def of(cls, split: Split) -> "ImageRecord":
         """Return the record of the files as they are now."""
-        found = np.zeros((len(split), 2), np.int64)
-        for index in range(len(split)):
-            try:
-                status = os.stat(os.path.join(split.root, os.fsdecode(split.files[index])))
-            except OSError:
-                continue
-            found[index] = status.st_size, status.st_mtime_ns
-        return cls(found[:, 0], found[:, 1])
+        stamps = [split.file_stamp(index) for index in range(len(split))]
+        sizes, times = np.array(stamps, np.int64).reshape(-1, 2).T
+        return cls(sizes, times)
 
     @classmethod
     def read(cls, work_dir: str) -> "ImageRecord | None":

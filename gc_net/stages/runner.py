@@ -33,7 +33,7 @@ from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
 from gc_net.stages.budget import Budget, Images, described, pick
 from gc_net.stages.config import RunOptions, TrainConfig, with_flags
-from gc_net.stages.dependencies import in_order, needed, recorded_settings, settings_read
+from gc_net.stages.dependencies import in_order, needed, reads_images, recorded_settings
 from gc_net.stages.image_record import ImageRecord, check_images
 from gc_net.stages.stage_run import StageRun
 from gc_net.training import devices, estimate, loop
@@ -190,7 +190,7 @@ class Runner:
     def settings_of(self, unit: Stage) -> dict[str, Any]:
         """Return the settings that the result of a stage depends on, as they are recorded."""
         found = recorded_settings(self.config, type(unit))
-        if "data" in settings_read(type(unit)):
+        if reads_images(unit):
             found["training_images"] = self._fingerprint
         return unit.recorded({**found, **unit.record()})
 
@@ -250,7 +250,7 @@ class Runner:
         kinds = {name: STAGES.get(name) for name in stages}
         asked = [unit for unit in self.units.values() if type(unit) in kinds.values()]
         if not asked:
-            flags = " or ".join(f"--{kind.section or name}_epochs" for name, kind in kinds.items())
+            flags = " or ".join(f"--{kind.section}_epochs" for kind in kinds.values())
             raise RunError(
                 f"There is nothing to train: the settings ask for no {', '.join(stages)}. Give "
                 f"{flags}, e.g. 6 (see its other flags in --help), or leave out --stage."
@@ -275,17 +275,15 @@ class Runner:
     def _has_begun(self, plan):
         """Return whether a stage that reads images has been started in this folder."""
         return any(
-            "data" in settings_read(type(unit))
-            and _is_file(self._own_folder(unit), run_folder.CONFIG_FILE)
+            reads_images(unit) and _is_file(self._own_folder(unit), run_folder.CONFIG_FILE)
             for unit in plan
         )
 
     def _record(self, plan):
         """Keep what the run is trained with, and on: that of its first start, where it has one."""
         run_folder.write_settings(self.work_dir, self.config.to_dict(), self._budget_record())
-        reads_images = any("data" in settings_read(type(unit)) for unit in plan)
         known = self._has_begun(plan) and ImageRecord.read(self.work_dir) is not None
-        if reads_images and not known:
+        if any(map(reads_images, plan)) and not known:
             self._images.write(self.work_dir)
 
     def _budget_record(self):
@@ -326,15 +324,14 @@ class Runner:
         return [unit for unit in plan if unit.name in wanted and not self.is_done(unit)]
 
     def _readable(self, pending):
-        reads_images = any("data" in settings_read(type(unit)) for unit in pending)
-        return self.data.readable() if reads_images else contextlib.nullcontext()
+        return self.data.readable() if any(map(reads_images, pending)) else contextlib.nullcontext()
 
     def _check(self, pending):
         """Let each stage refuse what it would fail on; return the images that each will take."""
         expected = {}
         for unit in pending:
             run = StageRun(self, unit)
-            if "data" in settings_read(type(unit)) and len(self.dataset.class_names) < 2:
+            if reads_images(unit) and len(self.dataset.class_names) < 2:
                 raise RunError(
                     f"The dataset has one class, {self.dataset.class_names[0]!r}, and a classifier "
                     "of one class says the same of every image, so that nothing can be learned "
@@ -350,7 +347,7 @@ class Runner:
             return
         if self._announced:
             return
-        of_images = [unit for unit in pending if "data" in settings_read(type(unit))]
+        of_images = [unit for unit in pending if reads_images(unit)]
         total = sum(expected[unit.name] for unit in of_images)
         if total < estimate.LEAST_IMAGES:
             return
@@ -414,7 +411,7 @@ class Runner:
 
     def _changed_images(self, unit, run_dir):
         """Return a list that names the images which are not those of another run, if any."""
-        if "data" not in settings_read(type(unit)):
+        if not reads_images(unit):
             return []
         split, before = self.data.split, ImageRecord.read(run_dir)
         if before is None or len(before.sizes) != len(split):

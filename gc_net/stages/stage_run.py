@@ -116,8 +116,7 @@ class StageRun:
 
     def steps_per_epoch(self, num_images: int | None = None) -> int:
         """Return the steps of a pass over `num_images`, all if None; raise where there are none."""
-        section = self._stage.section or self._stage.name
-        return self.data.num_steps(section, self.settings.batch_size, num_images)
+        return self.data.num_steps(self._stage.section, self.settings.batch_size, num_images)
 
     def folds(self) -> np.ndarray:
         """Return the fold [N] of each training image."""

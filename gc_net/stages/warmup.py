@@ -56,7 +56,6 @@ class WarmupStage(Stage):
 
     name = "warmup"
     title = "Warm-up"
-    section = "warmup"
     settings = WarmupConfig
     needs = ("classifier",)
     reads = (

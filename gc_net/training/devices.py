@@ -61,7 +61,7 @@ def num_replicas() -> int:
 
 def check_batch_size(name: str, batch_size: int) -> None:
     """Raise where a batch cannot be shared evenly by the devices."""
-    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    replicas = num_replicas()
     if batch_size % replicas:
         lower = batch_size - batch_size % replicas
         raise RunError(
@@ -72,16 +72,15 @@ def check_batch_size(name: str, batch_size: int) -> None:
 
 def replica_batch_size(batch_size: int) -> int:
     """Return how many of a batch's images each device has."""
-    return batch_size // tf.distribute.get_strategy().num_replicas_in_sync
+    return batch_size // num_replicas()
 
 
 def check_agreement(name: str, value: int) -> None:
     """Raise where workers read different values of `name` from what should be one work_dir."""
-    strategy = tf.distribute.get_strategy()
-    if strategy.num_replicas_in_sync == 1:
+    if num_replicas() == 1:
         return
     total = int(_sum_up(tf.constant(int(value), tf.int64)))
-    if total != int(value) * strategy.num_replicas_in_sync:
+    if total != int(value) * num_replicas():
         raise RunError(
             f"The workers disagree on the {name}: it is {int(value)} here. All of them must use "
             "one --work_dir on a disk that they share. If they do, start them again."

@@ -6,7 +6,7 @@ Crowd annotations (`iscrowd` = 1) outline many objects at once and are left out.
 import os
 
 from gc_net.data.splits import DataError
-from gc_net.datasets.annotations.annotation import Record, load_json, make_box
+from gc_net.datasets.annotations.annotation import Record, load_json, make_box, make_corners
 
 
 def read(path: str | os.PathLike) -> list[Record]:
@@ -26,10 +26,7 @@ def read(path: str | os.PathLike) -> list[Record]:
         box = annotation.get("bbox")
         if not isinstance(box, list) or len(box) != 4:
             raise DataError(f"{place}: expected bbox = [x, y, width, height], found {box!r:.200}.")
-        try:
-            x, y, width, height = map(float, box)
-        except (TypeError, ValueError, OverflowError):
-            raise DataError(f"{place}: expected four numbers, found {box!r:.200}.") from None
+        x, y, width, height = make_corners(place, *box)
         box_xyxy = make_box(place, x, y, x + width, y + height)
         records.append(Record(place, (file,), box_xyxy, label))
     return records

@@ -11,8 +11,8 @@ from gc_net.datasets.creatures.anatomy import grow
 from gc_net.datasets.creatures.heads import HEADS
 from gc_net.datasets.creatures.placement import PlacedCreature
 from gc_net.datasets.creatures.scenes import paint_scene
+from gc_net.datasets.image_files import SPLIT_NAMES, check_split_name
 
-_SPLITS = ("train", "test")
 _MIN_IMAGE_SIZE = 32
 
 
@@ -67,7 +67,7 @@ class Creatures(Dataset):
         counts = (self.num_train, self.num_test)
         self._labels = {
             name: self._balanced_labels(number, count)
-            for number, (name, count) in enumerate(zip(_SPLITS, counts, strict=True))
+            for number, (name, count) in enumerate(zip(SPLIT_NAMES, counts, strict=True))
         }
         self._truths = {}
 
@@ -79,7 +79,7 @@ class Creatures(Dataset):
         return rng.permuted(labels, axis=1).ravel()[:count]
 
     def split(self, name):
-        _check_split(name)
+        check_split_name(name)
         files = [
             f"{name}/{index:05d}-{self.class_names[label]}.png".encode()
             for index, label in enumerate(self._labels[name])
@@ -94,7 +94,7 @@ class Creatures(Dataset):
         )
 
     def truth(self, name):
-        _check_split(name)
+        check_split_name(name)
         if name not in self._truths:
             self._truths[name] = self._measure(name)
         return self._truths[name]
@@ -125,7 +125,7 @@ class Creatures(Dataset):
         return view.mask(view.head)
 
     def _rng(self, name, index, purpose):
-        return np.random.default_rng((self.seed, _SPLITS.index(name), index, purpose))
+        return np.random.default_rng((self.seed, SPLIT_NAMES.index(name), index, purpose))
 
     def _view(self, name, index):
         index = range(len(self._labels[name]))[index]  # negative ones count from the end
@@ -152,11 +152,6 @@ def main_axis(mask: np.ndarray) -> float:
     moments = cv2.moments(mask.astype(np.uint8), binaryImage=True)
     angle = 0.5 * np.arctan2(2 * moments["mu11"], moments["mu20"] - moments["mu02"])
     return angle if angle > -np.pi / 2 else np.pi / 2
-
-
-def _check_split(name):
-    if name not in _SPLITS:
-        raise DataError(f"Unknown split {name!r} of the dataset 'creatures'. Known: train, test.")
 
 
 def _integer(name, value, low, high=None):

@@ -109,20 +109,11 @@ class ImageSummaries(Scalars):
                 box_rel_xyxy=boxes_rel_xyxy[index],
                 longer_side=self.longer_side,
             )
-            others = {
-                "mask": drawing.mask_image(masks[index]),
-                "object": objects[index],
-                "background": backgrounds[index],
-            }
-            result.append(
-                {
-                    "prediction": prediction,
-                    **{
-                        name: drawing.resize(picture, self.longer_side)
-                        for name, picture in others.items()
-                    },
-                }
-            )
+            mask = drawing.mask_image(masks[index])
+            others = {"mask": mask, "object": objects[index], "background": backgrounds[index]}
+            for name, picture in others.items():
+                others[name] = drawing.resize(picture, self.longer_side)
+            result.append({"prediction": prediction, **others})
         return result
 
 
