@@ -264,7 +264,7 @@ class Localizer:
                 so many images, see `gc_net.engines`.
 
         Returns:
-            A list with one entry an image: a `Prediction`, or None where it could not be read.
+            A list with one entry an image: a `Prediction`, or None if it could not be read.
         """
         split = sources_split(images, self.class_names)
         predictions: list[Prediction | None] = [None] * len(split)

@@ -266,7 +266,7 @@ class GCNet(keras.Model):
 
 
 def check_parts(detector: Detector, generator: Any, classifier: Classifier) -> None:
-    """Raise where the parts do not fit together."""
+    """Raise if the parts do not fit together."""
     if detector.shape.name != generator.shape.name:
         raise ValueError(
             f"The detector places a {detector.shape.name}, the generator draws a "

@@ -52,7 +52,7 @@ def write_json(path: str, record: Any) -> None:
 
 
 def read_json(path: str) -> Any:
-    """Return the content of a JSON file, or None where there is no such file."""
+    """Return the content of a JSON file, or None if there is no such file."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)

@@ -185,7 +185,7 @@ def load_localizer(folder: str | os.PathLike, precision: str | None = "float32")
 
 
 def _check_kinds(parts):
-    """Raise where a file names other classes than those that a localizer is made of."""
+    """Raise if a file names other classes than those that a localizer is made of."""
     from gc_net.classifier import Classifier
     from gc_net.detector import Detector
 
@@ -197,7 +197,7 @@ def _check_kinds(parts):
 
 
 def check_resize_size(size: Any) -> None:
-    """Raise where a file names a side of squashed images that makes no sense."""
+    """Raise if a file names a side of squashed images that makes no sense."""
     # Such images are made for every one that is predicted.
     whole = isinstance(size, int) and not isinstance(size, bool)
     if size is not None and not (whole and 0 < size <= _LARGEST_RESIZE):

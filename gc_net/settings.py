@@ -93,7 +93,7 @@ class Settings:
 
 
 def check_finite(name: str, value: Any) -> None:
-    """Raise where a setting is NaN or infinite, which no comparison with a range would tell."""
+    """Raise if a setting is NaN or infinite, which no comparison with a range would tell."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"`{name}` must be a finite number. Received: {name}={value}")
 

@@ -161,7 +161,7 @@ class ImageCache:
             self._records_file = open(records_path, "rb", buffering=0)  # noqa: SIM115
 
     def _make(self, key, sizes):
-        """Make the cache, or make it anew, unless another process has done so meanwhile."""
+        """Make the cache, or make it again, unless another process has done so meanwhile."""
         _clear_left_overs(os.path.dirname(self.path))
         if os.path.lexists(self.path):
             fault = _fault(self.path, key, sizes)

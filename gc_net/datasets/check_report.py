@@ -23,7 +23,7 @@ class SplitReport:
         class_counts: Images of each class, in label order.
         unreadable: `(file, reason)` each.
         sizes: `(file, width, height)` of the `"smallest"`, `"median"` and `"largest"` image.
-        num_boxes: None where the split has no boxes.
+        num_boxes: None if the split has no boxes.
         without_boxes: Files that no box belongs to, where the split has boxes.
         boxes_outside: `(file, box xyxy, width, height)` each.
         box_error: Why the boxes could not be read.
@@ -156,7 +156,7 @@ class Report:
 
 
 def check_place(path: str | os.PathLike) -> None:
-    """Raise an `OSError` where no report can be saved: better before than after all the work."""
+    """Raise an `OSError` if no report can be saved: better before than after all the work."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     with tempfile.TemporaryFile(dir=_make_folder(path)):
@@ -164,7 +164,7 @@ def check_place(path: str | os.PathLike) -> None:
 
 
 def _make_folder(path):
-    """Return the folder of a file, and make it where need be."""
+    """Return the folder of a file, and make it if necessary."""
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, exist_ok=True)
     return folder

@@ -199,7 +199,7 @@ def read_axes(data_dir: str) -> dict[int, float]:
 
 
 def axis_of(parts: Mapping[int, tuple], beak: int, tail: int) -> float | None:
-    """Return the angle of the axis of a bird in radians, or None where it shows none.
+    """Return the angle of the axis of a bird in radians, or None if it shows none.
 
     Args:
         parts: {part id: (x, y)} of the visible parts.

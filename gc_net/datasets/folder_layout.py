@@ -46,7 +46,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Which part each split is read from; `test` is None where it is to be split off `train`.
+    """Which part each split is read from; `test` is None if it is to be split off `train`.
 
     Attributes:
         train: `Part`.

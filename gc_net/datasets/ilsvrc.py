@@ -158,7 +158,7 @@ class ILSVRC(Dataset):
 
     @functools.cached_property
     def _annotations(self):
-        """{image id: `Annotation`} of the test split, or None where there is no such file."""
+        """{image id: `Annotation`} of the test split, or None if there is no such file."""
         if self._find(_SOLUTION):
             return read_solution(self._find(_SOLUTION), self._label_of)
         if os.path.isdir(self._xml_folder):

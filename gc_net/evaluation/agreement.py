@@ -137,7 +137,7 @@ def verdict(found: Mapping[str, float]) -> str:
 
 
 def _committee(model_dir, settings):
-    """Return the mean agreement of the committee that taught, or None where there was none."""
+    """Return the mean agreement of the committee that taught, or None if there was none."""
     from gc_net import teachers
     from gc_net.stages.run_folder import read_array
     from gc_net.stages.warmup import TARGETS_FILE, round_name

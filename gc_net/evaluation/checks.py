@@ -28,7 +28,7 @@ def renamed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_alike(output_dir: str | os.PathLike, known: Mapping[str, Any]) -> None:
-    """Raise where a folder holds an evaluation that was measured otherwise.
+    """Raise if a folder holds an evaluation that was measured otherwise.
 
     Args:
         output_dir: Folder to write to.
@@ -57,7 +57,7 @@ def check_alike(output_dir: str | os.PathLike, known: Mapping[str, Any]) -> None
 
 
 def check_classes(class_names: Sequence[str], dataset: Dataset, split: Split) -> None:
-    """Raise where a model's classes and the `Split` of a dataset do not belong together."""
+    """Raise if a model's classes and the `Split` of a dataset do not belong together."""
     num_classes = len(class_names)
     if len(split.class_names) != num_classes:
         raise ValueError(
@@ -76,7 +76,7 @@ def check_classes(class_names: Sequence[str], dataset: Dataset, split: Split) ->
 
 
 def check_truth(truth: Truth | None, dataset: Dataset, split: Split) -> None:
-    """Raise where there is nothing to compare predictions with."""
+    """Raise if there is nothing to compare predictions with."""
     if truth is None or not len(truth.boxes):
         raise DataError(
             f"The {split.name!r} split of the dataset {dataset.name!r} has no boxes, so there is "

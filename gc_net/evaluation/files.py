@@ -81,7 +81,7 @@ def write_json(path: str | os.PathLike, content: Any) -> None:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-    """Write a text file, all at once; its folder is made where need be."""
+    """Write a text file, all at once; its folder is made if necessary."""
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with replaced_file(path) as file:
         file.write(text)

@@ -1,4 +1,4 @@
-"""Whether confidences rank: do more of the boxes fit where the model is surer of them?"""
+"""Whether confidences rank: do more of the boxes fit where the model is more certain of them?"""
 
 from typing import Any
 
@@ -14,9 +14,9 @@ def ranking(confidence: np.ndarray, right: np.ndarray, seed: int = 0) -> dict[st
     """Return how well confidences [N] tell right localizations, bool [N], from wrong ones.
 
     Returns:
-        Dict of `auroc`, the probability that a right one is surer than a wrong one, with
-        `auroc_ci95`, both None where all are right or all wrong; and `fifths`, from the least sure
-        to the surest, each with `confidence`, its lowest and highest, `corloc` in percent and
+        Dict of `auroc`, the probability that a right one is more certain than a wrong one, with
+        `auroc_ci95`, both None if all are right or all wrong; and `fifths`, from the least certain
+        to the most certain, each with `confidence`, its lowest and highest, `corloc` in percent and
         `num_images`.
     """
     order = np.argsort(confidence, kind="stable")

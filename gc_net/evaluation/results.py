@@ -60,8 +60,8 @@ class Evaluation:
         iou: [N] float64, with the best of an image's boxes, by the protocol's rules; NaN without
             boxes.
         located: [N] bool, whether the protocol counts the box as right at IoU 0.5.
-        mask_iou: [N] float64, or None where the dataset has no masks.
-        angle_error: [N] float64 degrees from 0 to 90 between main axes, or None where unknown.
+        mask_iou: [N] float64, or None if the dataset has no masks.
+        angle_error: [N] float64 degrees from 0 to 90 between main axes, or None if unknown.
         unreadable: (file, reason) of the images that could not be read; they are in no
             denominator.
         metrics: What goes into `metrics.json`: percentages from 0 to 100, `<name>_ci95` beside.
@@ -70,7 +70,7 @@ class Evaluation:
         mean_color: [3] float32, RGB 0–255: the colour that masked pixels take.
         read_image: Function of a row to the frame's pixels, uint8 [S, S, 3].
         render_masks: Function of an array of rows [n] to the generator's masks, float32 [n, S, S].
-        confidence: [N] float, how sure the model is of each localization; None where unknown.
+        confidence: [N] float, how sure the model is of each localization; None if unknown.
         folder: Name of the folder of the images; empty where they are drawn.
         title: What is measured, where it is not GC-Net: a method that was trained, and its cut.
         method_boxes_rel_xyxy: Boxes [N, 4] of each method, by its name, at its own cut.

@@ -83,7 +83,7 @@ def evaluation_table(metrics: Mapping[str, Any]) -> str:
             f"{metrics['angle_error']:.1f}°, of {metrics['num_angles']:,} objects with a main axis."
         )
     if tuned:
-        lines.append(f"{_TUNED} chosen by the boxes of these very images: an upper bound.")
+        lines.append(f"{_TUNED} chosen by the boxes of these same images: an upper bound.")
     if "agreement" in metrics:
         lines += ["", metrics["agreement"]["verdict"]]
     return "\n".join(lines)
@@ -91,7 +91,7 @@ def evaluation_table(metrics: Mapping[str, Any]) -> str:
 
 def _ranking(found):
     fifths = ", ".join(f"{part['corloc']:.1f}" for part in found["fifths"])
-    text = f"CorLoc by fifths of confidence, the least sure first: {fifths}."
+    text = f"CorLoc by fifths of confidence, the least certain first: {fifths}."
     if found["auroc"] is None:
         return text
     low, high = found["auroc_ci95"]

@@ -137,7 +137,7 @@ def _outline_boxes(mask):
 
 
 def check_frame(protocol: Protocol) -> None:
-    """Raise where a protocol does not show what score maps must."""
+    """Raise if a protocol does not show what score maps must."""
     if protocol.frame != "full":
         raise ValueError(
             f"Score maps show whole images, and the protocol {protocol.name!r} sees only a crop of "

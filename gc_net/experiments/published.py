@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """A row of a paper's table; percentages, None where it has none.
+    """A row of a paper's table; percentages, None if it has none.
 
     Attributes:
         network: The backbone.

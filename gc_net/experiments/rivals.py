@@ -1,7 +1,7 @@
 """The paper's rivals side by side, on the same backbone, images and epochs: its Tables 3 and 4.
 
     work_dir/
-        comparison.md, .tex, .csv, .json, gallery.jpg   written anew after every run
+        comparison.md, .tex, .csv, .json, gallery.jpg   written again after every run
         <method>/seed<n>/                               a run each, with its evaluation and report
         plain_classifier/seed<n>/                       that of methods that train nothing of theirs
 
@@ -140,7 +140,7 @@ def run_comparison(
 
 
 def _check_methods(config, names):
-    """Raise where the network does not allow a method, before anything is trained."""
+    """Raise if the network does not allow a method, before anything is trained."""
     from gc_net.classifier import Classifier
     from gc_net.methods.base import Unsuitable
 

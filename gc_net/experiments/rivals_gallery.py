@@ -42,7 +42,7 @@ def write_gallery(
         cell: Longer side of each picture, in pixels.
 
     Returns:
-        The path; None where there is no image that all were measured on.
+        The path; None if there is no image that all were measured on.
     """
     found = {title: read_boxes(*source) for title, source in sources.items()}
     headers = [header for header, _ in found.values()]

@@ -149,7 +149,7 @@ def write_tables(work_dir: str | os.PathLike, rows: Sequence[Run], complete: boo
     notes = [
         f"{first['num_images']:,} images of {first['dataset']} ({first['split']}), protocol "
         f"{first['protocol']}; percentages, mean ± standard deviation over the seeds.",
-        "\\* chosen by the boxes of these very images: an upper bound, which does not compete.",
+        "\\* chosen by the boxes of these same images: an upper bound, which does not compete.",
     ]
     if form.more:
         notes.append("Published figures are of other networks, images and epochs.")

@@ -1,7 +1,7 @@
 """Runs of many variants and seeds: each trained and evaluated once, together one table.
 
     work_dir/
-        sweep.json, table.md, table.tex       written anew after every run
+        sweep.json, table.md, table.tex       written again after every run
         <variant>/seed<n>/                    a run each, with evaluation/metrics.json
 
 A run takes from those before it the stages whose settings agree, such as the classifier of variants
@@ -56,7 +56,7 @@ def changed(config: TrainConfig, changes: Mapping) -> TrainConfig:
 
     Args:
         changes: Mapping of settings, named as the flags of gc-net train, to values; texts are
-            read as the setting's type, and `"none"` as None where a setting may be left open. Of
+            read as the setting's type, and `"none"` as None if a setting may be left open. Of
             the weights of loss terms, those that are not named stay as they are.
     """
     places, values = setting_flags(), {}

@@ -18,7 +18,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         name: Name of the model.
         localizer: The `Localizer` that was exported.
         metrics: Dict of an evaluation, or None.
-        license_text: Licence of the weights, or None where it was not stated.
+        license_text: Licence of the weights, or None if it was not stated.
         usage: Markdown about the exported files.
     """
     weights = [weight for part in localizer.parts.values() for weight in part.weights]
@@ -68,7 +68,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
 def find_metrics(model_dir):
     """Return the metrics that came with a model, or else what `gc-net evaluate` wrote for it.
 
-    None where there are neither.
+    None if there are neither.
     """
     for folder in (model_dir, evaluation_folder(model_dir)):
         path = os.path.join(folder, METRICS_FILE)

@@ -15,7 +15,7 @@ def next_version(folder):
 def new_version(folder, version=None):
     """Give a temporary folder that becomes `folder/version` when the block ends without error.
 
-    Its name is not a number meanwhile, so that a server passes over it.
+    Its name is not a number meanwhile, so that a server ignores it.
 
     Args:
         folder: Folder of the model's versions.

@@ -32,7 +32,7 @@ def save_picture(
 
 
 def check_suffix(path: str | os.PathLike) -> None:
-    """Raise where a picture cannot be written under such a name."""
+    """Raise if a picture cannot be written under such a name."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix != ".pdf" and not (suffix and cv2.haveImageWriter(suffix)):
         raise ValueError(

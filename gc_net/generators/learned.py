@@ -18,7 +18,7 @@ WEIGHTS = os.path.join(os.path.dirname(__file__), "weights")
 
 
 def shipped_weights(shape: "str | Shape", network: str) -> str | None:
-    """Return the path of the weights that come with the package, or None where there are none."""
+    """Return the path of the weights that come with the package, or None if there are none."""
     path = os.path.join(WEIGHTS, f"{shape}_{network}.npz")
     return path if os.path.exists(path) else None
 

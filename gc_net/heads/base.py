@@ -12,7 +12,7 @@ class Head(abc.ABC):
     """A recipe for the last part of a network; holds no variables itself.
 
     Attributes:
-        parametrization: The one parametrization that can read its outputs; None where any can.
+        parametrization: The one parametrization that can read its outputs; None if any can.
         has_mask: Whether it finds edges, and has a mask that can be taught, see
             `gc_net.heads.edges.with_mask`.
     """

@@ -24,7 +24,7 @@ These train a classifier of their own (`--method=`), and cut maps of it at 0.2:
 | `spg` | SPG, Zhang et al. 2018: features that learn object and background from the class maps |
 | `danet` | DA-Net, Xue et al. 2019: several maps a class that are kept from being alike |
 
-* chosen by the true boxes of the very images it is measured on: an upper bound, marked as tuned.
+* chosen by the true boxes of the same images it is measured on: an upper bound, marked as tuned.
 
 Maps of a class are those of the image's true class. For CorLoc that is its definition (the class is
 given), and LocErr counts a box only if its class is right, so it asks for no other map either.

@@ -166,7 +166,7 @@ class HeatMapMethod(Method):
 
     Attributes:
         level: Cut that its authors use; 0 is a map's lowest value and 1 its highest.
-        chosen_level: One that was chosen without boxes, see `gc_net.evaluation.levels`; None where
+        chosen_level: One that was chosen without boxes, see `gc_net.evaluation.levels`; None if
             none was.
     """
 

@@ -19,8 +19,8 @@ FROM_ATTENTION, FROM_HIGHER, FROM_BOTH = (0.7, 0.05), (0.5, 0.05), (0.7, 0.1)
 class Guided(ClassifierTraining):
     """Two maps of the trunk and its features learn to tell object from background.
 
-    The higher map is taught by the class map's surest cells, the lower one by the higher, and the
-    features by both.
+    The higher map is taught by the class map's most certain cells, the lower one by the higher, and
+    the features by both.
     """
 
     def __init__(self, classifier: Classifier, *args: Any, **kwargs: Any):

@@ -36,7 +36,7 @@ PARAMETRIZATIONS = Registry(
 
 
 def of_head(head: str) -> str | None:
-    """Return the one parametrization that reads the outputs of a head; None where any can."""
+    """Return the one parametrization that reads the outputs of a head; None if any can."""
     from gc_net import heads
 
     return heads.get(head).parametrization

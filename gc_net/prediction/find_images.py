@@ -21,7 +21,7 @@ def find_images(
 ) -> tuple[str, list[str]]:
     """Return the folder that images are named from, and their names in it.
 
-    A warning names what is passed over in a folder, as for a dataset.
+    A warning names what is skipped in a folder, as for a dataset.
 
     Args:
         images: A folder, which is searched at any depth; an image file; a pattern such as

@@ -43,7 +43,7 @@ class SourceReader:
         return self.reduced(index, None)[0]
 
     def encoded(self, index: int) -> bytes | None:
-        """Return the bytes of the image's file, or None where it is an array."""
+        """Return the bytes of the image's file, or None if it is an array."""
         image = self.images[index]
         if isinstance(image, str | os.PathLike):
             return read_bytes(image)

@@ -37,7 +37,7 @@ class PredictionLog:
         names = os.listdir(folder)
         if names and LOG_FILE not in names:
             raise ValueError(
-                f"The output folder {folder} is not empty and holds no {LOG_FILE} to go on with. "
+                f"The output folder {folder} is not empty and holds no {LOG_FILE} to continue. "
                 "Choose a new folder."
             )
         self._file = open(self.path, "ab")  # noqa: SIM115, closed by __exit__
@@ -52,7 +52,7 @@ class PredictionLog:
         if not try_lock(self._file):
             raise ValueError(
                 f"The output folder {folder} is in use: another process is writing predictions to "
-                "it. Wait for it or stop it, then run the same command again, which goes on from "
+                "it. Wait for it or stop it, then run the same command again, which continues from "
                 "what is there; or choose another output folder."
             )
         remove_partial(folder)
@@ -74,7 +74,7 @@ class PredictionLog:
         self._write([f"{source[:-1]}, {prediction.to_json()[1:]}"])
 
     def files(self) -> dict[str, int | None]:
-        """Return the files that have been predicted: {name: bytes}, None where unknown."""
+        """Return the files that have been predicted: {name: bytes}, None if unknown."""
         return {fields["file"]: fields.get("bytes") for fields in self._records()}
 
     def __iter__(self):
@@ -105,7 +105,7 @@ class PredictionLog:
         # The first line is the header, and people count from 1.
         return ValueError(
             f"{self.path}, line {number + 2}: damaged ({error!r:.200}). Delete that line and run "
-            "the same command again, which predicts its image anew; or choose another output "
+            "the same command again, which predicts its image again; or choose another output "
             "folder."
         )
 
@@ -138,5 +138,5 @@ class PredictionLog:
                 + "; ".join(
                     f"{key} was {found.get(key)!r}, now {self.header[key]!r}" for key in different
                 )
-                + ". Choose a new output folder, or delete this one to start anew."
+                + ". Choose a new output folder, or delete this one to start again."
             )

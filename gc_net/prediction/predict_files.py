@@ -202,7 +202,7 @@ def _num_bytes(path):
 
 
 class _Chosen:
-    """The results of a log that were asked for and are sure enough; can be gone through again."""
+    """The results of a log that were asked for and are sure enough; can be iterated again."""
 
     def __init__(self, log, files, min_confidence):
         self.log, self.files, self.min_confidence = log, files, min_confidence

@@ -87,11 +87,11 @@ class Prediction:
         ellipse: An `Ellipse`, or None for other shapes.
         classes: `ClassScore`s, the likeliest first.
         confidence: How far the localization can be trusted, 0 to 1, see
-            `gc_net.prediction.graph.localize`; None where it was not asked for.
+            `gc_net.prediction.graph.localize`; None if it was not asked for.
         object_probability: Probability of the likeliest class when only the shape's inside is
-            seen; None where no evidence was asked for.
+            seen; None if no evidence was asked for.
         background_probability: Probability of the same class when only the outside is seen, and
-        background_entropy: how undecided the classifier then is, 0 to 1; None where no evidence was
+        background_entropy: how undecided the classifier then is, 0 to 1; None if no evidence was
             asked for.
         others: More objects of the image, where they were asked for and found: a `Prediction` each.
         outline: Points, clockwise on screen, of a shape that is neither a parallelogram nor an
@@ -159,7 +159,7 @@ class Prediction:
 
     @property
     def no_object(self) -> bool | None:
-        """Whether the evidence is for no object at all; None where none was asked for.
+        """Whether the evidence is for no object at all; None if none was asked for.
 
         It is where the inside of the shape shows no more of the class than the outside does, and
         where the classifier, when it sees the inside alone, takes something else for likelier.

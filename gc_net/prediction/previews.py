@@ -33,7 +33,7 @@ def write_previews(
 
     Args:
         root: Folder that the files of the results are relative to.
-        results: Iterable of (file, `Prediction`), which is gone through twice.
+        results: Iterable of (file, `Prediction`), which is iterated twice.
         which: `"classes"` takes the classes in turn, some of each drawn at random; `"doubtful"`
             takes those of the lowest confidence.
     """

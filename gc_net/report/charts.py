@@ -164,7 +164,7 @@ def _by_confidence(found):
             f"confidence {name}: CorLoc {part['corloc']:.1f} % of {part['num_images']:,} images"
             for name, part in zip(ranges, fifths, strict=True)
         ],
-        "fifths of the images by confidence, the least sure first",
+        "fifths of the images by confidence, the least certain first",
         "CorLoc in %, with 95 % intervals",
         styles=["good"] * len(fifths),
         labels=ranges,

@@ -18,7 +18,7 @@ GROUPS = {
     "best": ("Best", "the highest IoU"),
     "median": ("Median", "around the median IoU"),
     "worst": ("Worst", "the lowest IoU"),
-    "doubtful": ("Doubtful", "the least sure"),
+    "doubtful": ("Doubtful", "the least certain"),
     "sample": ("Sample", "drawn at random, the classes in turn"),
 }
 _EACH = 6  # best, median and worst cases
@@ -34,7 +34,7 @@ def choose(evaluation: Evaluation, seed: int = 0) -> dict[str, np.ndarray]:
     """Return {group: rows}; a row is in one group at most.
 
     Where there are true boxes, only images that have one are shown; where there are none at all,
-    those that the model is least sure of come first.
+    those that the model is least certain of come first.
     """
     rows = np.flatnonzero(np.isfinite(evaluation.iou))
     if len(rows):

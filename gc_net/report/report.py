@@ -30,7 +30,7 @@ def write_report(output_dir: str | os.PathLike, evaluation: Evaluation) -> str:
 
     It stays below `MAX_BYTES`, however many images were evaluated: statistics are of all of them,
     pictures of a seeded sample beside the best, median and worst cases. Without true boxes, those
-    the model is least sure of take the place of these.
+    the model is least certain of take the place of these.
     """
     path = os.path.join(output_dir, REPORT_FILE)
     write_text(path, render(evaluation))
@@ -119,7 +119,7 @@ def _tiles(metrics):
 
 
 def _interval(metrics, key):
-    """Return the interval of a metric; None where it has none, as a median."""
+    """Return the interval of a metric; None if it has none, as a median."""
     if f"{key}_ci95" not in metrics:
         return None
     low, high = metrics[f"{key}_ci95"]

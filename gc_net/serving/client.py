@@ -57,7 +57,7 @@ class Client:
             deadline: Seconds for all of it, whatever has to be sent again; no limit if None.
 
         Returns:
-            A list with one entry an image: a `Prediction`, or None where it could not be read.
+            A list with one entry an image: a `Prediction`, or None if it could not be read.
 
         Raises:
             ServerError: If the server cannot be reached, does not serve the model, or gives an

@@ -31,7 +31,7 @@ class ServerError(RuntimeError):
     """The server cannot be reached, does not serve this model, or gave an answer without sense.
 
     Attributes:
-        predictions: What `Client.predict` had by then, None where it had nothing.
+        predictions: What `Client.predict` had by then, None if it had nothing.
     """
 
     predictions: tuple = ()
@@ -154,7 +154,7 @@ class Rest(Transport):
     def _post(self, content, seconds, most):
         """Return the status and the bytes of the answer, of which there are at most `most`.
 
-        In a thread: the time-out of `requests` begins anew with every byte.
+        In a thread: the time-out of `requests` begins again with every byte.
         """
         session, given_up, result = self._session, threading.Event(), {}
 

@@ -75,7 +75,7 @@ class Batches:
         make: Function of `epoch`, `start_step`, `num_shards` and `shard_index` to the
             tf.data.Dataset of the rest of that epoch, as `pipeline.training_batches` gives it.
         steps_per_epoch: Number of batches of one pass.
-        count: How many images, or other things, one pass is over; None where nothing is counted.
+        count: How many images, or other things, one pass is over; None if nothing is counted.
     """
 
     make: Callable[..., "tf.data.Dataset"]
@@ -144,7 +144,7 @@ class Stage:
 
     @classmethod
     def check_settings(cls, config: Settings) -> None:
-        """Raise a ValueError where settings of several sections do not fit together."""
+        """Raise a ValueError if settings of several sections do not fit together."""
 
     @classmethod
     def resolve(cls, config: Settings) -> Settings:
@@ -193,7 +193,7 @@ class Stage:
         return None
 
     def check(self, run: "StageRun") -> int:
-        """Raise where training would fail, before any stage has begun.
+        """Raise if training would fail, before any stage has begun.
 
         Returns:
             How many steps it will take, as far as that is known.
@@ -203,7 +203,7 @@ class Stage:
         return num_steps(run.settings, run.steps_per_epoch(count))
 
     def batches(self, run: "StageRun") -> Batches | None:
-        """Return what to train on; None where nothing is to be trained."""
+        """Return what to train on; None if nothing is to be trained."""
         images = self.images(run)
         count = len(run.data.split) if images is None else len(images)
         make = functools.partial(run.data.batches, run.settings.batch_size, images)

@@ -39,7 +39,7 @@ class ImageRecord:
 
     @classmethod
     def read(cls, work_dir: str) -> "ImageRecord | None":
-        """Return what a run was begun with; None where it has no record."""
+        """Return what a run was begun with; None if it has no record."""
         path = os.path.join(work_dir, RECORD_FILE)
         sizes, times = read_array(path, "sizes"), read_array(path, "times")
         return None if sizes is None or times is None else cls(sizes, times)

@@ -42,7 +42,7 @@ def write_array(path: str, **named: np.ndarray) -> None:
 
 
 def read_array(path: str, name: str, optional: bool = False) -> np.ndarray | None:
-    """Return an array of an .npz file; None where there is no such file, or a damaged one.
+    """Return an array of an .npz file; None if there is no such file, or a damaged one.
 
     Args:
         optional: Whether a file may do without this array, which is None then.
@@ -53,7 +53,7 @@ def read_array(path: str, name: str, optional: bool = False) -> np.ndarray | Non
     except FileNotFoundError:
         return None
     except (ValueError, KeyError) as error:
-        print(f"{path} is damaged ({error}) and is made anew.", file=sys.stderr)
+        print(f"{path} is damaged ({error}) and is made again.", file=sys.stderr)
         return None
 
 
@@ -79,7 +79,7 @@ def locked(work_dir: str) -> Iterator[None]:
 
 
 def read_settings(folder: str) -> dict[str, Any] | None:
-    """Return the settings that `folder` was made with; None where there is no record."""
+    """Return the settings that `folder` was made with; None if there is no record."""
     record = read_json(os.path.join(folder, CONFIG_FILE))
     if record is None:
         return None
@@ -133,7 +133,7 @@ def differences(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> list[s
 
 
 def check_settings(folder: str, given: Mapping[str, Any]) -> None:
-    """Raise a `RunError` where `folder` was made with other settings; all of them are listed."""
+    """Raise a `RunError` if `folder` was made with other settings; all of them are listed."""
     recorded = read_settings(folder)
     found = [] if recorded is None else differences(recorded, given)
     if found:

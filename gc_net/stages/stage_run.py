@@ -78,7 +78,7 @@ class StageRun:
         return os.path.join(self._runner.folder(unit), unit.result(self._runner.config))
 
     def load(self, name: str) -> keras.Model:
-        """Return the network that a stage has left, anew each time.
+        """Return the network that a stage has left, loaded again each time.
 
         Even where it was trained in this process: dropout draws its seed when it is made and
         another one with every step, so a network would otherwise depend on what ran before.
@@ -115,7 +115,7 @@ class StageRun:
         self._runner.freeze(network, getattr(self.settings, "train_from", None))
 
     def steps_per_epoch(self, num_images: int | None = None) -> int:
-        """Return the steps of a pass over `num_images`, all if None; raise where there are none."""
+        """Return the steps of a pass over `num_images`, all if None; raise if there are none."""
         return self.data.num_steps(self._stage.section, self.settings.batch_size, num_images)
 
     def folds(self) -> np.ndarray:

@@ -60,7 +60,7 @@ def num_replicas() -> int:
 
 
 def check_batch_size(name: str, batch_size: int) -> None:
-    """Raise where a batch cannot be shared evenly by the devices."""
+    """Raise if a batch cannot be shared evenly by the devices."""
     replicas = num_replicas()
     if batch_size % replicas:
         lower = batch_size - batch_size % replicas
@@ -76,7 +76,7 @@ def replica_batch_size(batch_size: int) -> int:
 
 
 def check_agreement(name: str, value: int) -> None:
-    """Raise where workers read different values of `name` from what should be one work_dir."""
+    """Raise if workers read different values of `name` from what should be one work_dir."""
     if num_replicas() == 1:
         return
     total = int(_sum_up(tf.constant(int(value), tf.int64)))

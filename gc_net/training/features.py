@@ -21,7 +21,7 @@ from gc_net.progress import track
 from gc_net.run_files import explained_write_errors, read_json, write_json
 from gc_net.training.data import TrainingData
 
-# Features that would take more are computed anew with each step.
+# Features that would take more are computed again with each step.
 LARGEST_BYTES = 8e9
 _RECORD = "features.json"
 _BATCH_SIZE = 32

@@ -57,7 +57,7 @@ STEADIER_EDGE = (
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """What was set, so that advice can name it. None where it is not known.
+    """What was set, so that advice can name it. None if it is not known.
 
     Attributes:
         num_classes: Number of classes.
@@ -170,7 +170,7 @@ def not_finite(training: TrainingHistory) -> Finding | None:
     return Finding(
         "not_finite",
         f"The loss is no longer a number: {values}. The weights are lost.",
-        f"Start anew in another --work_dir with a lower {setup.flag('learning_rate')}; "
+        f"Start again in another --work_dir with a lower {setup.flag('learning_rate')}; "
         "leave out --mixed_precision if it is on; and check the images with gc-net check.",
     )
 
@@ -190,7 +190,7 @@ def dot(training: TrainingHistory) -> Finding | None:
         "dot",
         f"The shape shrinks to a dot: mean area {_number(area)}{was}{_extents(training)}. "
         "The area loss outweighs what the classifier says.",
-        f"Start anew with a smaller {setup.weight('area')}, say {setup.scaled('area', 0.4)}, "
+        f"Start again with a smaller {setup.weight('area')}, say {setup.scaled('area', 0.4)}, "
         f"or a larger {setup.weight('object')}. If the objects really are this small, "
         f"train on crops around them or with larger images.{_haste(training)}",
     )
@@ -233,7 +233,7 @@ def same_everywhere(training: TrainingHistory) -> Finding | None:
         )
     else:
         advice = (
-            f"Start anew with a lower {setup.flag('learning_rate')} (a tenth), above all for "
+            f"Start again with a lower {setup.flag('learning_rate')} (a tenth), above all for "
             "the last layer: a smaller --detector_head_multiplier."
         )
     if setup.head != "position":
@@ -267,7 +267,7 @@ def saturated(training: TrainingHistory) -> Finding | None:
     return Finding(
         "saturated",
         f"The sigmoid is saturated: {', '.join(flat)}. Hardly any gradient comes through.",
-        f"Start anew with a lower {setup.flag('learning_rate')} or --detector_head_multiplier.",
+        f"Start again with a lower {setup.flag('learning_rate')} or --detector_head_multiplier.",
     )
 
 
@@ -309,7 +309,7 @@ def background_recognised(training: TrainingHistory) -> Finding | None:
         "class away.",
         f"Raise the {setup.weight('background')}, say {setup.scaled('background', 2)}; lower the "
         f"{setup.weight('area')} if the shape is too small. If the classifier has learned "
-        f"these very images by heart, {_other_classifier(training)}.",
+        f"these same images by heart, {_other_classifier(training)}.",
     )
 
 

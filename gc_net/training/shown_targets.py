@@ -22,7 +22,7 @@ class ShownTargets:
         targets: What a teacher has said of the images.
         windows: [R, 5], what each view shows, see `transforms.random_windows`.
         resize_size: Side of the squashed images.
-        images: [R], the image of each view; None where there is one view of each.
+        images: [R], the image of each view; None if there is one view of each.
         mask_size: Side of masks, for a head that learns edges and a mask of `Targets` of boxes;
             None for one that learns shapes.
     """

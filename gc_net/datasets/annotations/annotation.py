@@ -19,7 +19,7 @@ class Record(NamedTuple):
         place: Where it was read, for error messages.
         files: Names the image may go by, the likeliest first.
         box_xyxy: Corners in pixels of the upright image; pixel i spans i to i + 1.
-        label: Name of its class, or None where the format leaves it out.
+        label: Name of its class, or None if the format leaves it out.
     """
 
     place: str

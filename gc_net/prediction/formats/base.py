@@ -32,7 +32,7 @@ class Format(abc.ABC):
         """Write label files into `folder`, which exists, in place of earlier ones.
 
         Args:
-            results: Iterable of (file, `Prediction`), which may be gone through more than once;
+            results: Iterable of (file, `Prediction`), which may be iterated more than once;
                 a file is named relative to the folder of the images, with `/`. It need not fit
                 into memory. `Prediction.objects` are all that are to be written of an image.
             class_names: Names in label order.
@@ -44,7 +44,7 @@ class Format(abc.ABC):
         """
 
     def check(self, files: Sequence[str]) -> None:
-        """Raise a `ValueError` where the format cannot tell some of `files` apart."""
+        """Raise a `ValueError` if the format cannot tell some of `files` apart."""
         del files
 
 

@@ -105,7 +105,7 @@ def _place(original, path):
 
 
 def _would_be_rewritten(original):
-    """Whether Ultralytics would save the image anew, and through a link the user's own file.
+    """Whether Ultralytics would save the image again, and through a link the user's own file.
 
     It does so with a JPEG that has something after its end.
     """

@@ -6,7 +6,7 @@ from gc_net.prediction.formats.yolo import Yolo, line
 class YoloObb(Yolo):
     """Writes `yolo_obb/` with the corners of the smallest rotated rectangle, clockwise.
 
-    Corners outside the image are moved to its border: Ultralytics passes over images with others.
+    Corners outside the image are moved to its border: Ultralytics skips images with others.
     """
 
     folder_name = "yolo_obb"
