@@ -161,11 +161,11 @@ def load_localizer(folder: str | os.PathLike, precision: str | None = "float32")
             raise ValueError(
                 f"The model in {os.path.dirname(path)!r} is the classifier of the method "
                 f"{method!r} and has no detector. `gc-net evaluate` measures the method's own "
-                "boxes; nothing else takes it."
+                "boxes; no other command takes it."
             )
         raise ValueError(
             f"The model in {os.path.dirname(path)!r} is a {kind}, which localizes nothing. Give "
-            "the folder of a model whose detector has been trained."
+            "the folder of a model with a trained detector."
         )
     arguments = dict(description["localizer"])
     for name in PARTS:

@@ -21,9 +21,11 @@ from . import path_flags, program
 FLAGS = flags.FLAGS
 flags.DEFINE_enum("dataset", "folder", DATASETS.names, "Kind of dataset.")
 path_flags.define("data_dir", None, "Folder of the dataset; the creatures have none.")
-path_flags.define("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
+path_flags.define(
+    "boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XML files."
+)
 flags.DEFINE_integer("seed", 0, "Seed that splits a folder without a val folder.", lower_bound=0)
-flags.DEFINE_integer("batch_size", 32, "Images a batch of the training that is planned.", 1)
+flags.DEFINE_integer("batch_size", 32, "Batch size of the planned training.", 1)
 flags.DEFINE_integer(
     "num_folds", 2, "Its --classifier_num_folds; 2 as in recipes/photos.flags.", lower_bound=0
 )

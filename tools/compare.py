@@ -64,13 +64,13 @@ flags.DEFINE_flag(
 flags.DEFINE_bool("intervals", False, "Show the 95 % intervals of single runs.")
 flags.DEFINE_list("seeds", None, "Seeds to train every method with; --seed alone if not set.")
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
-flags.DEFINE_integer("limit", None, "Evaluate on so many test images only.", lower_bound=1)
+flags.DEFINE_integer("limit", None, "Evaluate only on this many test images.", lower_bound=1)
 flags.DEFINE_bool("ten_crop", False, "Classify the mean of ten crops, as in the paper.")
 flags.DEFINE_string(
     "level_teacher",
     "auto",
-    "Teacher by whose boxes of training images a level is chosen for heat maps, beside their "
-    "authors' own: auto for the committee, or as for --warmup_teacher; none for no such level.",
+    "Teacher whose boxes of training images choose a level for heat maps, beside their "
+    "authors' own level: auto for the committee, or as for --warmup_teacher; none for no level.",
 )
 
 

@@ -20,7 +20,7 @@ flags.DEFINE_integer("count", 20, "How many images, the classes in turn.", lower
 flags.DEFINE_integer("columns", 5, "How many in a row.", lower_bound=1)
 flags.DEFINE_integer("cell", 224, "Longer side of each on the sheet, in pixels.", lower_bound=16)
 flags.DEFINE_integer("seed", 0, "Seed of the dataset.", lower_bound=0)
-flags.DEFINE_bool("truth", True, "Draw boxes, outlines and axes where they are known.")
+flags.DEFINE_bool("truth", True, "Draw boxes, outlines and axes if they are known.")
 
 
 @program.tool(argument="data_dir")

@@ -16,11 +16,11 @@ def define(split):
     flags.DEFINE_enum(
         "dataset", None, DATASETS.names, "Kind of dataset; the one it was trained on if not set."
     )
-    path_flags.define(
-        "data_dir", None, "Folder of the dataset; where it was in training if not set."
-    )
+    path_flags.define("data_dir", None, "Folder of the dataset; that of the training if not set.")
     flags.DEFINE_string("dataset_options", None, "More of the dataset's settings, as in training.")
-    path_flags.define("boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XMLs.")
+    path_flags.define(
+        "boxes", None, "Box file of a folder: COCO .json, .csv, or a folder of XML files."
+    )
     flags.DEFINE_enum("split", split, ["train", "test"], "Which part of the dataset.")
 
 

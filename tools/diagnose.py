@@ -26,12 +26,12 @@ path_flags.define("model", None, "Folder of the model, e.g. runs/mine/model.", r
 data_flags.define(split="train")
 flags.adopt_module_key_flags(data_flags)
 flags.DEFINE_bool("landscape", False, "Also show the losses at masks of known boxes; reads boxes.")
-flags.DEFINE_bool("second_looks", False, "Show how well several second looks do, and nothing else.")
+flags.DEFINE_bool("second_looks", False, "Show only how good several second looks are.")
 path_flags.define(
     "classifiers",
     None,
-    "With --second_looks, a run trained with --classifier_num_folds: each training image is judged "
-    "by the classifier that was not fitted on it.",
+    "With --second_looks, a run trained with --classifier_num_folds: the classifier that was not "
+    "fitted on a training image judges it.",
 )
 flags.DEFINE_integer("limit", 256, "Most images to look at.", lower_bound=1)
 
@@ -42,7 +42,7 @@ def main(_):
         raise app.UsageError("--classifiers is for --second_looks.")
     if FLAGS.landscape and FLAGS.second_looks:
         raise app.UsageError(
-            "Give --landscape or --second_looks: one reads boxes, the other must not."
+            "Give --landscape or --second_looks, not both: one reads boxes, the other must not."
         )
     from gc_net.evaluation.second_look import diagnose_looks
     from gc_net.experiments.diagnose import diagnose

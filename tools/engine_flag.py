@@ -10,6 +10,6 @@ def define():
         "engine",
         engines.AUTO,
         engines.names(),
-        "What runs the networks; all give the same shapes. auto takes xnnpack on a CPU where there "
-        f"are at least {engines.PAYS_FROM} images, and tensorflow elsewhere.",
+        "What runs the networks; all give the same shapes. auto takes xnnpack on a CPU if there "
+        f"are at least {engines.PAYS_FROM} images, and tensorflow otherwise.",
     )

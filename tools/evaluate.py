@@ -22,24 +22,26 @@ flags.adopt_module_key_flags(data_flags)
 path_flags.define(
     "output",
     None,
-    "Folder to write to; if not set, `evaluation` beside a folder called `model`, in any other.",
+    "Folder to write to. If not set, `evaluation` beside a folder called `model`, or in any other.",
 )
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
 flags.DEFINE_list(
     "methods",
     None,
     f"Methods to compare with, of: {', '.join(METHODS.names)}. If not set, "
-    f"{', '.join(DEFAULT)}, as far as the model allows; none if empty.",
+    f"{', '.join(DEFAULT)}, if the model allows them; none if empty.",
 )
 flags.DEFINE_string(
     "level_teacher",
     None,
-    "Teacher by whose boxes of training images a level is chosen for heat maps, beside their "
-    "authors' own: auto for the committee, or as for --warmup_teacher of gc-net train.",
+    "Teacher whose boxes of training images choose a level for heat maps, beside their "
+    "authors' own level: auto for the committee, or as for --warmup_teacher of gc-net train.",
 )
 flags.DEFINE_bool("ten_crop", False, "Classify the mean of ten crops, as in the paper.")
 flags.DEFINE_integer("batch_size", 32, "Images a batch.", lower_bound=1)
-flags.DEFINE_integer("limit", None, "Only so many images, spread over the split.", lower_bound=1)
+flags.DEFINE_integer(
+    "limit", None, "Evaluate only this many images, spread over the split.", lower_bound=1
+)
 flags.DEFINE_integer(
     "resize_size", None, "Side to squash images to before the crop; as in training if not set."
 )

@@ -59,7 +59,7 @@ def main(_):
             if other != FLAGS.format and FLAGS[name].present:
                 raise app.UsageError(f"--{name} is for --format={other}.")
     if FLAGS["num_calibration"].present and FLAGS.calibration_images is None:
-        raise app.UsageError("--num_calibration is of --calibration_images, which are not given.")
+        raise app.UsageError("--num_calibration needs --calibration_images, which are not given.")
     options = {name: FLAGS[name].value for name in _OPTIONS[FLAGS.format]}
     try:
         folder, differences = EXPORTS.get(FLAGS.format)(

@@ -32,7 +32,7 @@ def main(_):
     folders = [os.path.expanduser(folder) for folder in FLAGS.images.split(",") if folder]
     for folder in folders:
         if not os.path.isdir(folder):
-            raise app.UsageError(f"--images must name folders; {folder} is none.")
+            raise app.UsageError(f"--images must name folders; {folder} is not a folder.")
     try:
         from gc_net.serving.demo_server import run_label_studio
     except ImportError as error:

@@ -22,7 +22,9 @@ path_flags.define("images", None, "Folder, image, pattern or .txt list.", requir
 path_flags.define("output", None, "Folder to write to.", required=True)
 flags.DEFINE_enum("format", "coco", FORMATS.names, "Kind of label files.")
 flags.DEFINE_integer("batch_size", 32, "Images that go through the model at once.", lower_bound=1)
-flags.DEFINE_bool("confidence", True, "Judge each localization by that of the mirror image.")
+flags.DEFINE_bool(
+    "confidence", True, "Judge each localization by comparing it with that of the mirror image."
+)
 flags.DEFINE_bool(
     "evidence",
     False,
@@ -40,12 +42,15 @@ flags.adopt_module_key_flags(second_look_flag)
 engine_flag.define()
 flags.adopt_module_key_flags(engine_flag)
 flags.DEFINE_enum(
-    "labels", None, ["folders"], "Where the class of each image is known: the name of its folder."
+    "labels",
+    None,
+    ["folders"],
+    "Where the class of each image comes from, if it is known: the name of its folder.",
 )
 flags.DEFINE_integer(
     "max_objects",
     1,
-    "Most objects to look for in an image: what was found is hidden, and the rest looked at again.",
+    "Most objects to look for in an image: found ones are hidden, and the rest is searched again.",
     lower_bound=1,
 )
 flags.DEFINE_string("previews", "0", "How many images to draw the result on: a number, or all.")
@@ -58,7 +63,7 @@ flags.DEFINE_enum(
 flags.DEFINE_string(
     "url_prefix",
     None,
-    "What comes before a file's name in Label Studio; for images it serves itself if not set.",
+    "Text before a file's name in Label Studio; that of images which it serves itself if not set.",
 )
 
 _SOME_UNREADABLE = 3  # absl ends with 1 itself where a flag is wrong

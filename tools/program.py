@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from absl import app, flags
 
-RESUMES = "The same command resumes where this stopped."
+RESUMES = "The same command resumes from here."
 _HELP = ("--help", "-help", "--helpshort", "-helpshort", "-h", "-?")
 _WIDTH = 100
 

@@ -8,6 +8,6 @@ def define():
         "second_look",
         None,
         "Side of the second look's region as a multiple of the longer side of the shape's box; 0 "
-        "for none. As the model says if not set. TFLite files have none.",
+        "for none; the model's own if not set. TFLite files have no second look.",
         lower_bound=0,
     )

@@ -25,7 +25,7 @@ flags.DEFINE_multi_string(
 )
 flags.DEFINE_list("seeds", None, "Seeds to run every variant with; --seed alone if not set.")
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")
-flags.DEFINE_integer("limit", None, "Evaluate on so many test images only.", lower_bound=1)
+flags.DEFINE_integer("limit", None, "Evaluate only on this many test images.", lower_bound=1)
 
 
 @program.tool(argument="data_dir")

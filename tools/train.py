@@ -23,13 +23,13 @@ from . import config_flags, program
 config_flags.define_run()
 flags.adopt_module_key_flags(config_flags)
 flags.DEFINE_multi_enum(
-    "stage", None, STAGES.names, "Stage to run; give it more than once for several. All if not."
+    "stage", None, STAGES.names, "Stage to run; may be given more than once. All stages if not set."
 )
 flags.DEFINE_string(
     "budget",
     None,
-    "How long it may take, e.g. 90s, 15m or 2h: image size and steps are picked for that, fewer "
-    "than the recipe's where its whole training takes longer. Flags of the command line stay.",
+    "How long it may take, e.g. 90s, 15m or 2h. If the whole training takes longer, it gets a "
+    "smaller image size and fewer steps. Flags of the command line keep their values.",
 )
 flags.DEFINE_bool("evaluate", True, "Evaluate on the test images at the end and write report.html.")
 

@@ -92,7 +92,7 @@ class Folder(Dataset):
             return None
         if len(self._boxes) > 1:
             raise DataError(
-                f"{self.data_dir} holds several box files: {some(self._boxes)}. Say which one to "
+                f"{self.data_dir} holds several box files: {some(self._boxes)}. Name the one to "
                 "read with boxes=…"
             )
         records = read_boxes(self._boxes[0])
@@ -141,8 +141,8 @@ class Folder(Dataset):
             raise DataError(
                 f"{len(unknown)} classes have test images in "
                 f"{os.path.join(self.data_dir, layout.test.prefix)} but no training images in "
-                f"{os.path.join(self.data_dir, layout.train.prefix)}: {some(unknown)}. Name the "
-                "folders alike in both, or remove these."
+                f"{os.path.join(self.data_dir, layout.train.prefix)}: {some(unknown)}. Give "
+                "both the same folders, or remove these."
             )
         labels = np.full(len(listing.folders), -1, dtype=np.int32)
         is_test = np.zeros(len(listing.folders), dtype=bool)

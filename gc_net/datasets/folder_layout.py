@@ -148,8 +148,8 @@ def check_classes(data_dir: str, train: Part, listing: "Listing") -> None:
         below = part(listing, f"{train.prefix}{only}/").filled
         hint = f" Did you mean data_dir={os.path.join(folder, only)}?" if len(below) > 1 else ""
         raise DataError(
-            f"{folder} holds one class, {only!r}; an object can be told from the rest of the "
-            f"image only if it tells classes apart.{hint} {layout}"
+            f"{folder} holds one class, {only!r}; an object differs from the rest of the "
+            f"image only if it distinguishes classes.{hint} {layout}"
         )
 
 

@@ -54,7 +54,7 @@ def check_split_name(name: str) -> None:
 def existing_folder(data_dir: str | os.PathLike) -> str:
     """Return the absolute path of `data_dir`, in which `~` stands for the home folder."""
     if data_dir is None:
-        raise DataError("This dataset is read from files: say where they are with data_dir.")
+        raise DataError("This dataset is read from files: name their folder with data_dir.")
     data_dir = os.path.abspath(os.path.expanduser(os.fspath(data_dir)))
     if not os.path.isdir(data_dir):
         raise DataError(f"The data folder {data_dir} does not exist or is not a folder.")

@@ -51,7 +51,7 @@ def check_alike(output_dir: str | os.PathLike, known: Mapping[str, Any]) -> None
     ]
     if different:
         raise ValueError(
-            f"{output_dir} holds an evaluation that was measured otherwise: "
+            f"{output_dir} holds an evaluation that was measured in another way: "
             f"{'; '.join(different)}. Give another folder (--output), or this one to replace it."
         )
 
@@ -61,7 +61,7 @@ def check_classes(class_names: Sequence[str], dataset: Dataset, split: Split) ->
     num_classes = len(class_names)
     if len(split.class_names) != num_classes:
         raise ValueError(
-            f"The model tells {num_classes} classes apart, the dataset {dataset.name!r} has "
+            f"The model has {num_classes} classes, the dataset {dataset.name!r} has "
             f"{len(split.class_names)}. Give the dataset the model was trained on."
         )
     for label, (ours, theirs) in enumerate(zip(class_names, split.class_names, strict=True)):

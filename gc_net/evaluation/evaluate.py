@@ -64,11 +64,12 @@ def run_evaluation(
         score_maps: Whether to write the masks, or a method's heat maps, as score maps, and the
             dataset's lists, in the format of clovaai/wsolevaluation to `<output_dir>/wsoleval`.
         report: Whether to write `report.html`.
-        replace: Whether an evaluation there that was measured otherwise, say by another protocol,
-            is replaced; if not, it is an error. One that was measured alike always is.
-        agreement: Whether to say, without boxes, how good the shapes are believed to be, see
-            `gc_net.evaluation.agreement`; ten windows of up to 128 images are looked at. Methods
-            have no shapes to ask.
+        replace: Whether to replace an evaluation in that folder that was measured in another way,
+            e.g. by another protocol; if not, it is an error. One that was measured in the same way
+            is always replaced.
+        agreement: Whether to estimate, without boxes, how good the shapes are, see
+            `gc_net.evaluation.agreement`. It takes ten windows of up to 128 images. Methods have no
+            shapes, so it does not apply to them.
         options: See `evaluate`: `protocol`, `split`, `methods`, `batch_size`, `ten_crop`,
             `limit`, `resize_size`, `cache`, `second_look`, `engine`, `level_teacher`,
             `level_folder`.
@@ -121,7 +122,8 @@ def run_evaluation(
 def evaluate_run(model_dir: str | os.PathLike, dataset: Dataset, cache: str | None = None) -> None:
     """Evaluate a finished run on its dataset's test images, and say how good it believes it is.
 
-    Without boxes, the classes alone are measured; whether the shapes follow the images needs none.
+    Without boxes, only the classes are measured. The check whether the shapes follow the images
+    needs no boxes.
 
     Args:
         model_dir: Folder of the model that the run has written.
@@ -129,7 +131,7 @@ def evaluate_run(model_dir: str | os.PathLike, dataset: Dataset, cache: str | No
         cache: Folder for decoded images, or None.
 
     Raises:
-        RunError: If that fails; says that the model is there all the same.
+        RunError: If that fails; the message says that the model is there nevertheless.
     """
     output_dir = evaluation_folder(model_dir)
     try:
@@ -144,10 +146,10 @@ def evaluate_run(model_dir: str | os.PathLike, dataset: Dataset, cache: str | No
     except (ValueError, OSError) as error:
         raise RunError(
             f"Training is done and the model is in {model_dir}, but it was not evaluated: {error}\n"
-            f"`gc-net evaluate --model={model_dir}` does that alone. Its --boxes says "
-            "which box file of a folder to read."
+            f"`gc-net evaluate --model={model_dir}` repeats the evaluation alone. --boxes names "
+            "the box file of a folder."
         ) from error
-    print(f"\nThe model is in {model_dir}, what was measured in {output_dir}/report.html.")
+    print(f"\nThe model is in {model_dir}, its evaluation in {output_dir}/report.html.")
 
 
 def recorded_dataset(
@@ -168,9 +170,7 @@ def recorded_dataset(
     """
     recorded = record.dataset
     if dataset is None and "dataset" not in recorded:
-        raise ValueError(
-            "The model does not say which dataset it was trained on. Name one (--dataset)."
-        )
+        raise ValueError("The model does not record its dataset. Name one (--dataset).")
     if dataset not in (None, recorded.get("dataset")):
         recorded = {}
     options = dataset_options
@@ -206,12 +206,13 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a localizer on a split in one pass.
 
-    Where the split has no boxes, only the classification errors are measured, and no other method.
-    A `MethodLocalizer` is measured by the boxes of its method, cut as its authors do.
+    If the split has no boxes, only the classification errors are measured, and no other method. A
+    `MethodLocalizer` is measured by the boxes of its method, cut as its authors do.
 
-    With a second look, the model's classes, in LocErr and in the classification errors, are those
-    of the mean of the frame (or of the ten crops) and of a close-up of its shape, cut out of the
-    original image. Boxes are as without, and other methods keep the classes of the frame.
+    With a second look, the model's classes are those of a mean of two: the frame (or the ten
+    crops), and a close-up of the shape, cut out of the original image. This holds for LocErr and
+    for the classification errors. Boxes stay the same, and other methods keep the classes of the
+    frame.
 
     Args:
         localizer: A `Localizer`, or a `MethodLocalizer`.
@@ -219,25 +220,25 @@ def evaluate(
         model_dir: Folder the model came from, to name it and to find the logs of its training.
         protocol: `"paper"`, `"full"` or `"wsoleval"`, see `gc_net.evaluation.protocols`.
         split: `"test"` or `"train"`.
-        methods: Names of others to measure, see `gc_net.methods`. If None, all that this model
-            allows, without downloading anything; beside a method that was trained, centred boxes.
+        methods: Names of other methods to measure, see `gc_net.methods`. If None, all that this
+            model allows without a download; for a trained method, only centred boxes.
         batch_size: Images a batch.
         ten_crop: Whether the classification errors are of the mean over ten crops, as in the
-            paper. LocErr takes the class from the central one whether or not, or from its mean with
-            the close-up where there is a second look.
+            paper. LocErr takes the class from the central crop in any case, or from its mean with
+            the close-up if there is a second look.
         limit: Evaluate only this many images, spread evenly over the split.
         resize_size: Side to squash to before cropping; the localizer's own if None. Protocols that
             show whole images take none.
         cache: Folder for decoded images, or None.
         second_look: As for `Localizer`; its own if None.
-        level_teacher: Teacher by whose boxes of training images a level is chosen for each method
-            that cuts heat maps, see `gc_net.evaluation.levels`; `"auto"` for the committee, None
-            for no such level.
+        level_teacher: Teacher whose boxes of training images choose a level for each method that
+            cuts heat maps, see `gc_net.evaluation.levels`; `"auto"` for the committee, None for no
+            such level.
         level_folder: Where to keep these boxes for other models, or None.
-        engine: Name of what runs the networks, or an `Engine`; `"auto"` takes the fastest for so
-            many images, see `gc_net.engines`.
-        check: Function that is given what is known of the metrics before the pass, and may raise.
-        on_maps: Function that is given the heat maps of a trained method, see `measure.collect`.
+        engine: Name of what runs the networks, or an `Engine`; `"auto"` takes the fastest for this
+            number of images, see `gc_net.engines`.
+        check: Function of what is known of the metrics before the pass; it may raise.
+        on_maps: Function that gets the heat maps of a trained method, see `measure.collect`.
 
     Returns:
         An `Evaluation`.
@@ -300,7 +301,7 @@ def evaluate(
     if len(truth.boxes) and not found["num_truth_boxes"].any():
         raise DataError(
             f"None of the {len(found['labels']):,} evaluated images of the {split!r} split has a "
-            "box to compare with. Give images that have some, or lift the limit."
+            "box to compare with. Give images with boxes, or raise the limit."
         )
     scores = method_results.scores(methods, protocol, found)
     title = {}

@@ -42,7 +42,7 @@ METRICS = {
     "max_box_acc_v2": Metric("", "MaxBoxAccV2", False, "right at IoU 0.3, 0.5 and 0.7, on average"),
     "mask_iou": Metric("", "mask IoU", False, "overlap of the shape with the true mask"),
     "best_mask_iou": Metric(
-        "", "mask IoU at best", False, "the most that such a shape could have", competes=False
+        "", "mask IoU at best", False, "the best that such a shape can reach", competes=False
     ),
     "angle_error": Metric("", "angle error", True, "between the main axes, on average"),
     "median_angle_error": Metric("", "median angle error", True, "of half of the objects"),
@@ -74,7 +74,7 @@ def evaluation_table(metrics: Mapping[str, Any]) -> str:
     if "confidence" in metrics:
         lines.append(_ranking(metrics["confidence"]))
     if "mask_iou" in metrics:
-        best = f", of {metrics['best_mask_iou']:.2f} % that such a shape could have"
+        best = f", of {metrics['best_mask_iou']:.2f} % that such a shape can reach"
         best = best if "best_mask_iou" in metrics else ""
         lines.append(f"Mask IoU: {metrics['mask_iou']:.2f} %{best}.")
     if "angle_error" in metrics:
@@ -96,7 +96,7 @@ def _ranking(found):
         return text
     low, high = found["auroc_ci95"]
     return (
-        f"{text} The confidence tells right boxes from wrong ones with an AUROC of "
+        f"{text} The confidence separates right boxes from wrong ones with an AUROC of "
         f"{found['auroc']:.2f} ({low:.2f} to {high:.2f}); 0.5 is chance."
     )
 

@@ -261,7 +261,7 @@ def _check_comparable(runs):
             found = ", ".join(f"{value} ({run})" for value, run in values.items())
             raise ValueError(
                 f"These runs cannot stand in one table: they differ in {name}: {found}. "
-                "Evaluate them alike, or make a table of each."
+                "Evaluate them in the same way, or make a table of each."
             )
 
 

@@ -58,8 +58,8 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
         "",
         "## What to expect",
         "",
-        "It finds one object an image, whether there is none or several. The confidence ranks "
-        "localizations and is no calibrated probability: look at images with a low one.",
+        "It finds one object in each image, even if there is none or several. The confidence ranks "
+        "localizations and is no calibrated probability: look at images with a low confidence.",
         "",
     ]
     return "\n".join(lines)

@@ -260,9 +260,7 @@ def _jpeg_size(data, index):
     data = tf.io.decode_raw(data, tf.uint8)
     scans = tf.math.count_nonzero((data[:-1] == 0xFF) & (data[1:] == 0xDA))
     quick = scans * tf.reduce_prod(size) <= _MAX_LARGEST_SCANS * MAX_PIXELS
-    message = _named(
-        index, "a JPEG made to waste time: ", tf.strings.as_string(scans), " scans."
-    )
+    message = _named(index, "a JPEG made to waste time: ", tf.strings.as_string(scans), " scans.")
     return _checked(size, _assert(quick, message))
 
 

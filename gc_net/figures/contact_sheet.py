@@ -53,7 +53,7 @@ def _picture(split, truth, index, cell):
         image = split.read(index)
     except ImageError as error:
         raise ImageError(
-            f"{split.file(index)} cannot be read: {error}. gc-net check finds all such."
+            f"{split.file(index)} cannot be read: {error}. gc-net check finds all such images."
         ) from error
     picture = drawing.resize(image, cell)
     if truth is None:

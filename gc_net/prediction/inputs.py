@@ -92,6 +92,8 @@ def _as_uint8_rgb(image):
         if not (low >= 0 and high <= 255):  # also where one is NaN
             raise ImageError(f"its values go from {low} to {high}; expected 0 to 255")
         if image.dtype.kind == "f" and 0 < high <= 1:
-            raise ImageError(f"its values go from {low} to {high}, 0–1 as it seems; times 255")
+            raise ImageError(
+                f"its values go from {low} to {high}, probably 0–1: multiply them by 255"
+            )
         image = np.rint(image).astype(np.uint8)
     return np.ascontiguousarray(np.broadcast_to(image, (*image.shape[:2], 3)))

@@ -34,7 +34,7 @@ def folder_labels(root: str, files: Sequence[str], class_names: Sequence[str]) -
     if unknown:
         folders = some(f"{name!r} ({file})" for name, file in unknown.items())
         raise DataError(
-            "Classes are to be taken from the names of folders, and these are no classes of the "
+            "The names of folders give the classes, but these are no classes of the "
             f"model: {folders}. It knows {some(map(repr, class_names))}. "
             "Name the folders by class, or leave out --labels."
         )

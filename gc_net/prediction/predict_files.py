@@ -111,13 +111,15 @@ def predict_files(
         A `Summary`.
     """
     if not confidence and min_confidence is not None:
-        raise ValueError("A least confidence needs confidences: ask for them, or leave it out.")
+        raise ValueError(
+            "A least confidence needs confidences: ask for confidences, or leave it out."
+        )
     if min_confidence is not None and not 0 <= min_confidence <= 1:  # nor NaN
         raise ValueError(
             f"`min_confidence` must be from 0 to 1. Received: min_confidence={min_confidence}"
         )
     if not confidence and previews and previews_of == "doubtful":
-        raise ValueError("The doubtful ones are told by confidences: ask for them.")
+        raise ValueError("Doubtful images are found by their confidences: ask for confidences.")
     label_format = formats.get(label_format, **(format_options or {}))
     unreadable = Unreadable()
     root, files = find_images(images, output_dir, unreadable)

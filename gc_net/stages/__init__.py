@@ -4,14 +4,14 @@
 |---|---|---|
 | `classifier` | the classifier, on all training images | |
 | `fold_classifiers` | one for each fold of the images, on the other folds | |
-| `generator` | a learned generator of masks, where one is asked for that is not shipped | |
+| `generator` | a learned generator of masks, if the settings name one that is not shipped | |
 | `warmup` | the detector, to place what a teacher shows | `classifier` |
-| `detector` | the detector, by what the classifiers make of masked images | all of these |
+| `detector` | the detector, by what the classifiers say about masked images | all of these |
 | `second_classifier` | a classifier of close-ups of the shapes | `classifier`, `detector` |
 
 A stage is one file with its settings and a subclass of `Stage`, and a line here. Flags, the order,
-folders, recorded settings, resumption, and what runs may share follow from them. Stage files import
-TensorFlow in their methods only: `--help` reads the settings, and must come at once.
+folders, recorded settings, resumption, and what runs may share follow from these. Stage files
+import TensorFlow only in their methods, because `--help` reads the settings and must be fast.
 """
 
 from gc_net.registry import Registry

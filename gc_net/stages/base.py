@@ -1,4 +1,4 @@
-"""What a stage is. Importing this costs no TensorFlow, see `gc_net.stages`."""
+"""The base class of all stages. It imports no TensorFlow, see `gc_net.stages`."""
 
 import dataclasses
 import functools
@@ -22,9 +22,9 @@ class StageConfig(Settings):
 
     Attributes:
         epochs: Passes over the training images; 0 for none.
-        steps: Number of updates, in place of epochs; None for as many as the epochs have.
-        min_steps: Fewest updates, however few images there are: the epochs are then more.
-        max_steps: Most updates, however many images there are; None for no bound.
+        steps: Number of updates, instead of epochs; None for the number that the epochs have.
+        min_steps: Fewest updates. With few images, there are then more epochs.
+        max_steps: Most updates. With many images, there are then fewer epochs. None for no bound.
         batch_size: Images a step, over all devices together.
     """
 
@@ -45,16 +45,16 @@ class StageConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DetectorStageConfig(StageConfig):
-    """What stages that train a detector have in common.
+    """Settings of all stages that train a detector.
 
     Attributes:
-        average: Momentum of a running mean of the weights, which takes their place at the end,
-            e.g. 0.99; 0 for none.
-        crop_scale: Smallest side of a random window as a part of the whole image, e.g. 0.6; 0 for
-            windows that are all of the usual size.
-        crop_aspect: Largest ratio of a random window's sides; 1 for none but squares.
-        train_from: First layer of the trunk that is trained, or what its name begins with; head for
-            none of the trunk; None for that of the network.
+        average: Momentum of a running mean of the weights, which replaces them at the end, e.g.
+            0.99; 0 for none.
+        crop_scale: Smallest side of a random window as a part of the whole image, e.g. 0.6; 0 if
+            all windows have the usual size.
+        crop_aspect: Largest ratio of a random window's sides; 1 for squares only.
+        train_from: First layer of the trunk that is trained, or the beginning of its name; head to
+            train only the head; None for the setting of the network.
     """
 
     average: float = setting(0.0, low=0.0, high=0.99999)
@@ -63,7 +63,7 @@ class DetectorStageConfig(StageConfig):
     train_from: str | None = None
 
     def crops(self) -> dict[str, float]:
-        """Return the arguments of `pipeline.training_batches` that say how windows differ."""
+        """Return the arguments of `pipeline.training_batches` for the random windows."""
         return {"crop_scale": self.crop_scale, "crop_aspect": self.crop_aspect}
 
 
@@ -73,9 +73,9 @@ class Batches:
 
     Attributes:
         make: Function of `epoch`, `start_step`, `num_shards` and `shard_index` to the
-            tf.data.Dataset of the rest of that epoch, as `pipeline.training_batches` gives it.
+            tf.data.Dataset of the rest of that epoch, like `pipeline.training_batches`.
         steps_per_epoch: Number of batches of one pass.
-        count: How many images, or other things, one pass is over; None if nothing is counted.
+        count: Number of images, or other things, of one pass; None if nothing is counted.
     """
 
     make: Callable[..., "tf.data.Dataset"]
@@ -84,11 +84,11 @@ class Batches:
 
 
 class Cost(NamedTuple):
-    """About what a training costs, in forward passes of an image of the size that the run has.
+    """The estimated cost of a training, in forward passes of an image of the run's size.
 
     Attributes:
-        once: Before its first step.
-        step: With each step.
+        once: Cost before the first step.
+        step: Cost of each step.
     """
 
     once: float
@@ -96,25 +96,25 @@ class Cost(NamedTuple):
 
 
 class Stage:
-    """One training among those of a run.
+    """One training of a run.
 
-    A subclass says what it depends on, and builds what is trained. The runner does the rest.
+    A subclass declares what it depends on, and builds the model to train. The runner does the rest.
 
     Attributes:
-        name: Name of its folder; with the stage's own settings also of its section in
-            `TrainConfig`, and what its flags begin with.
-        title: What it is called on the screen.
+        name: Name of its folder. If the stage has settings of its own, it is also the name of its
+            section in `TrainConfig` and the beginning of its flags.
+        title: Its name on the screen.
         settings: Dataclass of its own settings, a `StageConfig`, or None.
-        needs: Names of the stages whose results it takes, where the settings ask for them.
+        needs: Names of the stages whose results it takes, if the settings ask for these stages.
         follows: Name of another unit of the same stage whose result it takes; empty for none.
         section: Section of `TrainConfig` that holds its settings; the name of the class if it has
             none of its own.
-        reads: What else of the settings its result depends on: sections, or single settings such
-            as `"detector.shape"`. A stage can see no others but those of the stages it needs.
-        seed_name: What its random numbers are drawn for; its name if empty.
-        provides: Arguments of the `Localizer` that its `parts` are.
-        least_logged_steps: Fewest steps of a line of its log, where it is given in steps.
-        of_all_methods: Whether `--method`s other than GC-Net have this stage, too.
+        reads: Other settings that its result depends on: sections, or single settings such as
+            `"detector.shape"`. A stage sees only these, and those of the stages it needs.
+        seed_name: Name that its random numbers depend on; its own name if empty.
+        provides: Arguments of the `Localizer` that its `parts` provide.
+        least_logged_steps: Fewest steps of a line of its log, if its length is given in steps.
+        of_all_methods: Whether `--method`s other than GC-Net also have this stage.
     """
 
     name: str = ""
@@ -138,7 +138,7 @@ class Stage:
     def units(cls, config: Settings) -> list["Stage"]:
         """Return the trainings that a `TrainConfig` asks for: none, this one, or one for each part.
 
-        Each has a name, and so a folder, of its own.
+        Each has its own name, and so its own folder.
         """
         return [cls()] if is_trained(getattr(config, cls.section)) else []
 
@@ -148,27 +148,27 @@ class Stage:
 
     @classmethod
     def resolve(cls, config: Settings) -> Settings:
-        """Return the settings with what is left open in them, and depends on others, filled in."""
+        """Return the settings with open values filled in that depend on other settings."""
         return config
 
     @property
     def passes(self) -> float:
-        """About how many forward passes of a network training takes for an image.
+        """Estimated number of forward passes of a network that training takes for an image.
 
-        A step back costs as much as two forward. Where masks are drawn, the classifier sees the
-        object and the background as well.
+        A backward pass costs as much as two forward passes. If masks are drawn, the classifier also
+        sees the object and the background.
         """
         return 9.0 if "generator" in self.needs else 3.0
 
     def cost(self, config: Settings, num_images: int) -> Cost:
-        """Return about what a training on `num_images` costs with the settings of a run."""
+        """Return the estimated cost of a training on `num_images` with the settings of a run."""
         settings = self.own_settings(config)
         size = config.data.image_size
         scale = ((getattr(settings, "image_size", None) or size) / size) ** 2
         return Cost(0.0, self.passes * settings.batch_size * scale)
 
     def likely_steps(self, config: Settings, num_images: int) -> int:
-        """Return how many steps the settings of a run ask for, where it has `num_images`."""
+        """Return the number of steps that the settings of a run ask for with `num_images`."""
         settings = self.own_settings(config)
         return num_steps(settings, max(num_images // settings.batch_size, 1))
 
@@ -177,15 +177,15 @@ class Stage:
         return getattr(config, self.section)
 
     def record(self) -> dict[str, Any]:
-        """Return what else tells its result from those of other units of the same settings."""
+        """Return what else identifies its result among units with the same settings."""
         return {}
 
     def recorded(self, settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings that its result depends on, less what makes no difference to it."""
+        """Return the settings that its result depends on, without those that make no difference."""
         return settings
 
     def result(self, config: Settings) -> str:
-        """Return the file in its folder that is written last, and so says that it is done."""
+        """Return the file in its folder that is written last, and so shows that it is finished."""
         return os.path.join("model", "model.json")
 
     def images(self, run: "StageRun") -> "np.ndarray | None":
@@ -196,7 +196,7 @@ class Stage:
         """Raise if training would fail, before any stage has begun.
 
         Returns:
-            How many steps it will take, as far as that is known.
+            The number of steps that it will take, if that is known.
         """
         images = self.images(run)
         count = None if images is None else len(images)
@@ -213,21 +213,21 @@ class Stage:
         """Return the compiled model to train.
 
         Args:
-            num_steps: Steps of the whole training, which schedules are stretched to; 0 where
-                nothing is to be trained, and nothing need be compiled.
+            num_steps: Steps of the whole training, for schedules; 0 if nothing is trained and the
+                model need not be compiled.
         """
         raise NotImplementedError
 
     def callbacks(self, run: "StageRun", model: "keras.Model") -> list["keras.callbacks.Callback"]:
-        """Return callbacks of its own; progress, the log and scalars are there already."""
+        """Return its own callbacks; progress, the log and scalars are there already."""
         return []
 
     def finish(self, run: "StageRun", model: "keras.Model") -> None:
-        """Write the result by `run.save`, which does so in the first of several processes alone."""
+        """Write the result with `run.save`, which writes only in the first of several processes."""
         raise NotImplementedError
 
     def parts(self, run: "StageRun") -> dict[str, Any]:
-        """Return what it `provides`, by name, once it is done."""
+        """Return what it `provides`, by name, once it is finished."""
         return {}
 
 

@@ -15,21 +15,21 @@ class ClassifierConfig(StageConfig):
     """How the classifier is fine-tuned.
 
     Attributes:
-        recipe: fast is AdamW with a rate that falls along a cosine; paper is the authors' SGD, with
-            a rate cut to a tenth after 40 % and 75 % of the epochs and larger for biases and for
-            the last layer; none takes the ImageNet weights as they are.
+        recipe: fast is AdamW with a rate that falls along a cosine. paper is the authors' SGD. Its
+            rate is cut to a tenth after 40 % and 75 % of the epochs, and is larger for biases and
+            for the last layer. none takes the ImageNet weights as they are.
         learning_rate: Highest rate; None for the recipe's own, 6e-4 or 1e-3.
         weight_decay: None for the recipe's own: 0.01 (decoupled) or 5e-4 (in the gradient).
-        mask_fraction: Part of the images that are seen through a random shape, so that masked
-            images are nothing new to the classifier.
+        mask_fraction: Part of the images that the classifier sees through a random shape, so that
+            it knows masked images.
         mask_shape: Shape of these masks.
         mask_min_extent: Smallest width and height of a mask, as a part of the image's.
         mask_max_extent: Largest width and height of a mask.
         mask_inverted: Part of the masks that show what lies outside instead.
-        num_folds: With 2 or more, the images are split into so many parts, each of which is
-            supervised by a classifier that was fitted on the others; 0 for one classifier on all.
-        method: What the run is for: gc_net, or another of gc_net/methods, whose classifier is then
-            trained as that method does, and no detector.
+        num_folds: With 2 or more, the images are split into this many parts, and a classifier that
+            was fitted on the other parts judges each of them; 0 for one classifier on all images.
+        method: Method to train: gc_net, or another of gc_net/methods. The classifier is then
+            trained as that method does, and there is no detector.
     """
 
     epochs: int = setting(8, low=1)

@@ -21,11 +21,11 @@ class DataConfig(Settings):
     Attributes:
         dataset: Kind of dataset.
         data_dir: Folder of the dataset; the creatures have none.
-        dataset_options: More of the dataset's settings as name=value, separated by commas, e.g.
+        dataset_options: Further settings of the dataset as name=value, separated by commas, e.g.
             num_train=1000,image_size=160.
-        image_size: Side of the square images the networks see.
-        resize_size: Side that images are squashed to before cropping; 0 for 256 in 224, and in
-            proportion.
+        image_size: Side of the square images that the networks see.
+        resize_size: Side that images are squashed to before cropping; 0 for 256 with 224, and in
+            proportion for other sizes.
     """
 
     dataset: str = setting("folder", DATASETS.names)
@@ -55,8 +55,8 @@ class NetworkConfig(Settings):
     Attributes:
         backbone: Network of classifier and detector.
         weights: Where both start from: imagenet, none, or a weights file.
-        train_from: First layer of the trunk that is trained, or what its name begins with, e.g.
-            block4a; earlier ones stay as they are, which saves time. None trains all.
+        train_from: First layer of the trunk that is trained, or the beginning of its name, e.g.
+            block4a. Earlier layers stay as they are, which saves time. None trains all.
     """
 
     backbone: str = setting("efficientnet_lite0", BACKBONES.names)
@@ -66,17 +66,17 @@ class NetworkConfig(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class CommonConfig(Settings):
-    """What holds for a whole run.
+    """Settings of a whole run.
 
     Attributes:
         seed: Seed of initial weights, data order, crops, masks and dropout.
-        mixed_precision: Compute in 16 bits where it is safe: float16 on GPUs, bfloat16 elsewhere.
+        mixed_precision: Compute in 16 bits if that is safe: float16 on GPUs, bfloat16 elsewhere.
         deterministic: Use only operations that give the same result every time; slower on GPUs.
         second_look: Side of the region of the second look, as a multiple of the longer side of the
-            shape's box; 0 for none. It changes the classes that the model names, not its training,
+            shape's box; 0 for none. It changes the classes that the model names, not the training,
             and can be chosen afterwards.
         mirror: Take the mean of the shapes in an image and in its mirror image. It changes where
-            the model places them, not its training, and can be chosen afterwards.
+            the model places shapes, not the training, and can be chosen afterwards.
     """
 
     seed: int = setting(0, low=0)
@@ -91,7 +91,7 @@ class CommonConfig(Settings):
             STAGES.get(name).check_settings(self)
 
     def resolved(self) -> Self:
-        """Return the same with all settings filled in that follow from others."""
+        """Return these settings, with all values filled in that follow from others."""
         for name in STAGES:
             self = STAGES.get(name).resolve(self)
         return self
@@ -107,7 +107,7 @@ def _train_config(stages):
     described = {name: kind.__doc__.splitlines()[0] for name, kind in sections.items()}
     described = {**CommonConfig.descriptions(), **described}
     lines = [f"    {name}: {text}" for name, text in described.items()]
-    doc = ["All of a run that has an effect on its result.", "", "Attributes:", *lines]
+    doc = ["All settings of a run that affect its result.", "", "Attributes:", *lines]
     return dataclasses.make_dataclass(
         "TrainConfig",
         [(name, kind, kind()) for name, kind in sections.items()],
@@ -118,7 +118,7 @@ def _train_config(stages):
 
 
 def __getattr__(name: str) -> type[CommonConfig]:
-    # When it is asked for, so that stages which were registered meanwhile have their section.
+    # Made on each access, so that stages which were registered since then have their section.
     if name == "TrainConfig":
         return _train_config(STAGES.names)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -161,17 +161,17 @@ def with_flags(config: Settings, values: Mapping[str, Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class RunOptions(Settings):
-    """What has no effect on the weights, and may change when a run is resumed.
+    """Settings that do not affect the weights, and may change when a run is resumed.
 
     Attributes:
         work_dir: Folder that everything is written to.
-        reuse: Folders of other runs, separated by commas. Stages that are done there with the
+        reuse: Folders of other runs, separated by commas. Stages that are finished there with the
             same settings are not trained again.
         checkpoint_steps: Steps between two checkpoints.
-        checkpoint_minutes: Minutes between two checkpoints, where that comes first.
-        cache_dir: Folder for decoded images; auto for one in work_dir where it stays below 4 GB,
-            none to decode every time.
-        devices: auto for all GPUs, or all machines where TF_CONFIG names several; one for a single
+        checkpoint_minutes: Minutes between two checkpoints, if that comes first.
+        cache_dir: Folder for decoded images; auto for one in work_dir if it stays below 4 GB, none
+            to decode every time.
+        devices: auto for all GPUs, or all machines if TF_CONFIG names several; one for a single
             device.
         log_corloc: Log CorLoc on this many test images after each epoch of the detector, for
             orientation only: nothing is chosen by it. 0 for none.

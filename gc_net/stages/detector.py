@@ -1,4 +1,4 @@
-"""The detector, trained by what frozen classifiers make of the images it masks."""
+"""The detector, trained by what frozen classifiers say about the images it masks."""
 
 import dataclasses
 import functools
@@ -27,30 +27,30 @@ class DetectorConfig(DetectorStageConfig):
         shape: Shape that the detector places.
         generator: model for masks from the level set, learned for masks from a network.
         generator_network: Network of a learned generator.
-        generator_weights: Weights of a learned generator: shipped, where the package has them, or
-            else a stage of its own; own to train it in any case; or a file.
+        generator_weights: Weights of a learned generator. shipped takes those of the package, or
+            trains them in a stage of its own if there are none; own always trains them; or a file.
         epsilon: Initial ε of the model generator, the width of a mask's edge.
         head: native for the backbone's own as in the paper; position, which keeps the feature
             map's positions; or edges, which finds an object's edges in finer maps.
         parametrization: How the detector's outputs become coefficients: seamless for size and
-            elongation, or sigmoid as in the paper, whose angle jumps at the vertical; None for the
-            head's own where it has one, as edges has, and else the preset's, which is sigmoid with
+            elongation, or sigmoid as in the paper, whose angle jumps at the vertical. None for the
+            head's own if it has one, as edges has, or else the preset's, which is sigmoid with
             paper and reference. See gc_net/parametrizations.
-        initialize: What the trunk starts from: backbone for the weights the classifier started
-            from, or classifier for those it ended with.
+        initialize: Weights that the trunk starts from: backbone for those that the classifier
+            started from, or classifier for those it ended with.
         preset: Settings in which paper and authors' code differ; scaled fits the weight of the area
-            to the number of classes. See gc_net/presets.py.
+            loss to the number of classes. See gc_net/presets.py.
         loss_weights: Weights of the loss terms as name=value, separated by commas, e.g.
-            area=2.5,object=1,background=1; those that are not named are the preset's.
-        epochs: Passes over the training images; 0 to keep the detector as the warm-up leaves it.
+            area=2.5,object=1,background=1. Terms that are not named take the preset's weight.
+        epochs: Passes over the training images; 0 to keep the detector of the warm-up.
         learning_rate: Base rate of Adam.
         schedule: preset for the preset's schedule, cosine for a fall to zero, or warm_cosine for
             the same after a rise over the first twentieth of the steps, which high rates need.
         head_multiplier: Factor on the rate of the head's layers; None for the preset's.
         epsilon_multiplier: Factor on the rate of the model generator's ε; None for the preset's.
-        blend: How much of the warmed-up detector stays in the trained one: 0.5 takes the mean of
-            both networks' weights, 0 the trained one alone. What the losses say of an object's size
-            and what the teacher says of its outline then both count.
+        blend: Share of the warmed-up detector in the trained one: 0.5 takes the mean of both
+            networks' weights, 0 only the trained one. With a blend, both count: what the losses say
+            about an object's size, and what the teacher says about its outline.
     """
 
     epochs: int = setting(10, low=0)
@@ -89,7 +89,7 @@ class DetectorConfig(DetectorStageConfig):
         return read_pairs(self.loss_weights, "loss_weights")
 
     def term_weights(self, generator: str, num_classes: int) -> dict[str, float]:
-        """Return the weights of all loss terms: those given, and else the preset's.
+        """Return the weights of all loss terms: the given ones, or else the preset's.
 
         Args:
             generator: Kind of the generator.
@@ -108,7 +108,7 @@ class DetectorStage(Stage):
     settings = DetectorConfig
     needs = ("classifier", "fold_classifiers", "generator", "warmup")
     provides = ("detector", "generator")
-    # Health rules compare a line with the one before, and were made for lines of that length.
+    # Health rules compare a line with the one before, and suit lines of this length.
     least_logged_steps = 250
 
     @classmethod
@@ -122,7 +122,7 @@ class DetectorStage(Stage):
 
         if config.detector.parametrization is not None:
             return config
-        # Without an angle they do not differ, and runs of earlier versions had the paper's.
+        # Without an angle there is no difference, and runs of earlier versions had the paper's.
         rotates = shapes.get(config.detector.shape).rotates
         preset = presets.get(config.detector.preset).parametrization if rotates else "sigmoid"
         chosen = parametrizations.of_head(config.detector.head) or preset
@@ -133,7 +133,7 @@ class DetectorStage(Stage):
     def check_settings(cls, config):
         if config.detector.blend and not is_trained(config.warmup):
             raise ValueError(
-                "`blend` keeps a part of the warmed-up detector, and there is no warm-up. "
+                "`blend` keeps a part of the warmed-up detector, but there is no warm-up. "
                 f"Received: blend={config.detector.blend:g} and 0 epochs of the warm-up. "
                 "Give --warmup_epochs, e.g. 6, or a blend of 0."
             )
@@ -167,8 +167,8 @@ class DetectorStage(Stage):
 
     def build(self, run, num_steps):
         num_folds = run.config.classifier.num_folds if num_steps else 0
-        # None of them is the classifier that the model ends with: in training mode a judge's
-        # statistics move to masked images.
+        # The model ends with none of these: in training mode, the statistics of a judging
+        # classifier move to masked images.
         names = [fold_name(fold) for fold in range(num_folds)] or ["classifier"]
         judges = [run.load(name) for name in names]
         generator = build_generator(run)
@@ -191,7 +191,7 @@ class DetectorStage(Stage):
 
         health = HealthCheck(
             report=print if run.chief else lambda message: None,
-            # A spread is that within a batch, and a single image has none.
+            # The spread is that within a batch, and a single image has none.
             watch_spread=replica_batch_size(run.settings.batch_size) > 1,
             fresh=not run.has("warmup"),
         )
@@ -221,7 +221,7 @@ class DetectorStage(Stage):
             return run.steps_per_epoch()
         import numpy as np
 
-        # The smallest fold sets how often each has its turn.
+        # The smallest fold decides how often each fold has its turn.
         smallest = int(np.bincount(run.folds(), minlength=num_folds).min())
         return num_folds * run.steps_per_epoch(smallest)
 
@@ -231,7 +231,7 @@ def build_detector(config: Settings, classifier):
 
     Args:
         config: A `TrainConfig`.
-        classifier: The trained `Classifier`, whose trunk may be taken over.
+        classifier: The trained `Classifier`, whose trunk may be used.
     """
     from gc_net.detector import Detector
 
@@ -253,7 +253,7 @@ def build_detector(config: Settings, classifier):
 
 
 def _take_head(detector, classifier):
-    """Take over the hidden layers of the classifier's head, where the detector has the same."""
+    """Copy the hidden layers of the classifier's head, if the detector has the same head."""
     if detector.head_name != classifier.head_name:
         return
     for layer in detector.head.layers:
@@ -281,7 +281,7 @@ def build_generator(run):
 
 
 def compose(settings: DetectorConfig, detector, generator, classifiers):
-    """Return the `GCNet` to train: with several classifiers, each judges the fold of its number.
+    """Return the `GCNet` to train; of several classifiers, each judges the fold of its number.
 
     Args:
         classifiers: One trained `Classifier`, or one per fold.
@@ -305,7 +305,7 @@ def compile_detector(model, settings: DetectorConfig, num_steps: int) -> None:
     from gc_net import presets
     from gc_net.optimizers import Adam, averaging
 
-    # The first pattern that is found counts.
+    # The first pattern that matches counts.
     multipliers = [
         (pattern, factor)
         for pattern, factor in (
@@ -345,8 +345,8 @@ def schedule(settings: DetectorConfig, num_steps: int):
 def blend(detector, weights, part: float) -> None:
     """Move a trained detector back towards the weights that its training started from.
 
-    Weights on the way from a network to the one it was fine-tuned to give networks between the two,
-    often better than either (Wortsman et al., 2022).
+    Weights between those of a network and of its fine-tuned version give networks that are often
+    better than either (Wortsman et al., 2022).
 
     Args:
         weights: What `get_weights` returned before the training.

@@ -59,7 +59,7 @@ def _warn_of_lonely_images(run):
     if lonely and run.chief:
         print(
             f"Warning: there is a single training image of {some(lonely, 3)}. With "
-            "--classifier_num_folds it is judged by a classifier that has seen none of its "
-            "class, and teaches the detector nothing. Add images, or leave such classes out.",
+            "--classifier_num_folds, a classifier that has never seen this class judges it, so it "
+            "teaches the detector nothing. Add images, or leave such classes out.",
             file=sys.stderr,
         )

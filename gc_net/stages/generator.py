@@ -1,4 +1,4 @@
-"""A learned generator, trained on rendered shapes; most runs take one that is shipped."""
+"""A learned generator, trained on rendered shapes; most runs take a shipped one."""
 
 import dataclasses
 import math
@@ -15,13 +15,14 @@ class GeneratorConfig(Settings):
     """How a learned generator is trained; its shape and network are the detector's.
 
     Attributes:
-        sampler: full for all that a detector can ask for, or reference for the authors' range.
+        sampler: full for all shapes that a detector can ask for, or reference for the authors'
+            range.
         steps: Number of updates.
         batch_size: Shapes a batch.
         learning_rate: Initial rate, which falls to zero along a cosine, or in the authors' steps;
             None for the recipe's own, 2e-3 or 0.1.
-        recipe: fast for Adam and a loss that sees small shapes, which is what two CPU cores can
-            afford, or paper for SGD and Dice with the authors' schedule.
+        recipe: fast for Adam and a loss that also learns small shapes, in a time that suits two CPU
+            cores; or paper for SGD and Dice with the authors' schedule.
     """
 
     sampler: str = setting("full", ("full", "reference"))
@@ -32,7 +33,7 @@ class GeneratorConfig(Settings):
 
 
 class GeneratorStage(Stage):
-    """Trains the generator that the detector asks for, where none is shipped."""
+    """Trains the generator that the detector asks for, if none is shipped."""
 
     name = "generator"
     title = "Generator"
@@ -88,7 +89,7 @@ class GeneratorStage(Stage):
         from gc_net.generators.fitting import compile_generator
         from gc_net.generators.learned import LearnedGenerator
 
-        # The seed itself, by which the shipped weights can be made again.
+        # The seed itself, so that the shipped weights can be made again.
         keras.utils.set_random_seed(run.config.seed)
         asked = run.config.detector
         generator = LearnedGenerator(asked.shape, network=asked.generator_network, weights=None)

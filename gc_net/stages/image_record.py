@@ -88,7 +88,7 @@ def check_images(work_dir: str, now: ImageRecord, split: Split) -> None:
     if len(touched):
         _log.warning(
             "%s training images were written since the run in %s was begun, %s first. Their sizes "
-            "are the same. If they show something else now, choose another --work_dir.",
+            "are the same. If their content has changed, choose another --work_dir.",
             f"{len(touched):,}",
             work_dir,
             printable(split.file(touched[0])),

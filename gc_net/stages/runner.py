@@ -334,7 +334,7 @@ class Runner:
             if reads_images(unit) and len(self.dataset.class_names) < 2:
                 raise RunError(
                     f"The dataset has one class, {self.dataset.class_names[0]!r}, and a classifier "
-                    "of one class says the same of every image, so that nothing can be learned "
+                    "of one class gives the same answer for every image, so nothing can be learned "
                     "from it. Add images of something else as a second class."
                 )
             expected[unit.name] = unit.check(run) * getattr(run.settings, "batch_size", 1)

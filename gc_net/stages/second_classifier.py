@@ -1,9 +1,9 @@
 """The second classifier, which learns to name close-ups of the detector's shapes.
 
-The classifier sees whole images, in which an object may be small, and has to name parts of them as
-well, to supervise the detector. Once the detector has placed its shapes, a second classifier need
-do neither: it is trained on close-ups alone, the regions that the second look will show it, cut out
-of the original images, and at a size of its own. No box is read.
+The classifier sees whole images, in which an object may be small. To supervise the detector, it
+also has to name parts of images. Once the detector has placed its shapes, a second classifier needs
+to do neither. It is trained only on close-ups, at its own image size. Close-ups are the regions of
+the second look, cut out of the original images. No box is read.
 """
 
 import dataclasses
@@ -26,16 +26,17 @@ _BATCH_SIZE = 32
 
 @dataclasses.dataclass(frozen=True)
 class SecondClassifierConfig(StageConfig):
-    """How a classifier for the second look alone is trained; not in the paper.
+    """How a classifier for the second look is trained; not in the paper.
 
     Attributes:
-        epochs: Passes over the training images; 0 for none: the classifier looks twice.
+        epochs: Passes over the training images; 0 for no second classifier: the classifier itself
+            looks twice.
         image_size: Side of the square close-ups that it sees.
         learning_rate: Highest rate of AdamW; it falls to zero along a cosine.
         weight_decay: Decoupled from the gradient.
         smoothing: Part of each label that is spread evenly over all classes.
-        augmentation: Strength of random zooms and lighting, which keep it from learning its
-            close-ups by heart; 0 for none, 1 for the usual.
+        augmentation: Strength of random zooms and lighting, which keep the classifier from
+            memorizing its close-ups; 0 for none, 1 for the usual strength.
     """
 
     image_size: int = setting(224, low=32)
@@ -59,8 +60,8 @@ class SecondClassifierStage(Stage):
     def check_settings(cls, config):
         if is_trained(config.second_classifier) and not config.second_look:
             raise ValueError(
-                "A second classifier names what the second look shows, and `second_look` says how "
-                f"much that is. Received: {config.second_classifier.epochs} epochs of the second "
+                "A second classifier names what the second look shows, and `second_look` sets its "
+                f"region. Received: {config.second_classifier.epochs} epochs of the second "
                 "classifier, and no second look. Give one, e.g. --second_look=1, or "
                 "--second_classifier_epochs=0."
             )

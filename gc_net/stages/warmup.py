@@ -1,7 +1,7 @@
-"""The warm-up: before the classifier's word counts, the detector learns to place given shapes.
+"""The warm-up: before the classifier judges it, the detector learns to place given shapes.
 
-Left to the losses alone, a detector starts with the same shape for every image and has to find out
-by small steps where to look. So it is first shown roughly where. No box is read.
+With the losses alone, a detector starts with the same shape for every image and has to find out by
+small steps where to look. So a teacher first shows it roughly where. No box is read.
 """
 
 import dataclasses
@@ -21,10 +21,10 @@ _HEAD_PASSES = 0.3
 
 @dataclasses.dataclass(frozen=True)
 class WarmupConfig(DetectorStageConfig):
-    """How the detector is warmed up, before what the classifier says counts; not in the paper.
+    """How the detector is warmed up before the classifier judges it; not in the paper.
 
     A teacher says roughly where the objects of the training images are, and the detector first
-    learns to place shapes there. Where no layer of its trunk is trained (train_from=head), the
+    learns to place shapes there. If no layer of its trunk is trained (train_from=head), the
     features of each image and of its mirror image are computed once, and a step takes a tenth of
     the time.
 
@@ -32,11 +32,11 @@ class WarmupConfig(DetectorStageConfig):
         epochs: Passes over the training images; 0 for no warm-up, as in the paper.
         learning_rate: Base rate of Adam; it falls to zero along a cosine.
         head_multiplier: Factor on the rate of the head's layers.
-        teacher: Who shows where objects are: a known teacher, with settings of its own behind
+        teacher: Teacher that shows where objects are: a known teacher, with its settings after
             colons, e.g. silhouettes:size=192; the folder of a model that an earlier run has
             trained; or several, joined by +. See gc_net/teachers.
         rounds: From the second round on, the detector's own shapes join those of the teacher, and
-            it is trained on at half the rate. A third or later one is left out where the detector
+            training continues at half the rate. A third or later round is left out if the detector
             agrees no better with itself in mirror images than before.
     """
 
@@ -50,8 +50,8 @@ class WarmupStage(Stage):
     """Trains the detector to place the shapes that a teacher shows.
 
     Args:
-        number: Of the round, from 1.
-        rounds: How many there are. The last one leaves what the run goes on with.
+        number: Number of the round, from 1.
+        rounds: How many rounds there are. The run continues with the result of the last one.
     """
 
     name = "warmup"

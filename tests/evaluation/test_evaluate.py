@@ -225,7 +225,7 @@ class TestErrors:
         ("dataset", "names", "message"),
         [
             (Blocks(num_test=0), CLASS_NAMES, "'test' split of the dataset 'blocks' is empty"),
-            (Blocks(class_names="abcd"), CLASS_NAMES, "3 classes apart, the dataset .* has 4"),
+            (Blocks(class_names="abcd"), CLASS_NAMES, "3 classes, the dataset .* has 4"),
             (
                 Blocks(class_names=("red", "lime", "blue")),
                 CLASS_NAMES,

@@ -66,5 +66,5 @@ def test_evaluate_says_in_one_line_what_does_not_fit(tmp_path):
         "evaluate", f"--model={tmp_path / 'model'}", "--dataset=creatures", "--limit=2"
     )
     assert result.returncode == 1
-    assert "The model tells 3 classes apart, the dataset 'creatures' has 10." in result.stderr
+    assert "The model has 3 classes, the dataset 'creatures' has 10." in result.stderr
     assert "Traceback" not in result.stderr

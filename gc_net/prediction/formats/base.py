@@ -94,8 +94,8 @@ def check_plain_names(files: Iterable[str]) -> None:
         name = os.path.basename(file)
         if UNPRINTABLE.search(file) or file != file.strip() or name != name.strip():
             raise ValueError(
-                f"The name {file!r} has control characters, or spaces around it, which this format "
-                "does not keep. Rename the file, or choose another format, such as coco."
+                f"The name {file!r} has control characters, or spaces around it. This format "
+                "does not keep them. Rename the file, or choose another format, such as coco."
             )
 
 

@@ -122,7 +122,7 @@ def _data_yaml(path, class_names, val):
         json.dumps(text, ensure_ascii=False) for text in (os.path.abspath(path), *class_names)
     )
     lines = [
-        "# To train with Ultralytics. `path` is this folder: change it where you move the folder.",
+        "# To train with Ultralytics. `path` is this folder: change it if you move the folder.",
         f"path: {path}",
         "train: images/train",
         f"val: images/{val}",
