@@ -3,8 +3,8 @@ r"""Write a model that draws another shape, without any training.
   gc-net change_shape --model=runs/mine/model --shape=rotated_ellipse --output=runs/ellipse/model
 
 A detector with the head of edges (recipes/photos.flags has it) finds an object's edges and its
-mask, which tell its box, a rotated rectangle and an ellipse. Detectors with other heads have
-learned one shape, and are refused.
+mask. They give its box, a rotated rectangle and an ellipse. Detectors with other heads have learned
+only one shape and are refused.
 """
 
 from absl import flags

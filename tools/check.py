@@ -4,8 +4,8 @@ gc-net check --dataset=folder --data_dir=my_photos
 gc-net check --dataset=cub --data_dir=CUB_200_2011 --json=report.json
 
 Counts images by class, decodes every image, compares every box with its image, finds files that
-occur twice, and says what a training would stop at. The exit status is 0 if all is well and 1 if
-there are problems.
+occur twice, and says what would stop a training. The exit status is 0 if all is well and 1 if there
+are problems.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ def main(_):
 
 @contextlib.contextmanager
 def _ending_plainly():
-    """End the process without a traceback where the report cannot be written."""
+    """End the process without a traceback if the report cannot be written."""
     try:
         yield
     except OSError as error:

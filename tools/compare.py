@@ -6,15 +6,16 @@ gc-net compare runs/losses/*/seed* --form=losses
 gc-net compare --methods=cam,has,acol,spg,adl,cutmix,danet,gc_net --seeds=0,1,2 \
     --flagfile=recipes/photos.flags --data_dir=my_photos --work_dir=runs/rivals
 
-A run is a metrics.json, or a folder that has one; name=path names its row. Rows that would be
-alike, such as those of several seeds, become one: mean ± standard deviation. Runs of one row that
-differ in their settings are refused.
+A run is a metrics.json, or a folder that has one; name=path names its row. Equal rows, such as
+those
+of several seeds, become one: mean ± standard deviation. Runs of one row that differ in their
+settings are refused.
 
-Without runs, --methods names what to train: methods of gc-net train --method, gc_net as the flags
-have it, gc_net_plain for the paper's losses alone, and psol. Every flag of gc-net train sets what
-they have in common. They are evaluated, and the table, in the form of the paper's Tables 3 and 4,
-is written to --work_dir beside a gallery. Methods that train nothing of their own share a
-classifier. What is done is not repeated: the same command resumes.
+Without runs, --methods names what to train: methods of gc-net train --method, gc_net with the
+settings of the flags, gc_net_plain with only the paper's losses, and psol. Flags of gc-net train
+set what all of them share. They are evaluated. The table, in the form of the paper's Tables 3 and
+4, is written to --work_dir beside a gallery. Methods without a classifier of their own share one.
+The same command resumes and repeats nothing that is finished.
 """
 
 from absl import app, flags
@@ -31,16 +32,16 @@ flags.DEFINE_enum(
     "form",
     "methods",
     ["methods", "losses", "geometries", "all"],
-    "Rows by run (Tables 3 and 4 of the paper), by loss terms (1), by shape and generator (2); or "
-    "by run with all metrics.",
+    "Rows by run (Tables 3 and 4 of the paper), by loss terms (Table 1), by shape and generator "
+    "(Table 2), or by run with all metrics.",
 )
 flags.DEFINE_enum("format", "markdown", TABLE_FORMATS.names, "How the table is written.")
 
 
 class _NamesParser(flags.ArgumentParser):
-    """Reads nothing, a truth value, or names with commas between them."""
+    """Reads nothing, a truth value, or names separated by commas."""
 
-    syntactic_help = "names with commas between them, or nothing"
+    syntactic_help = "names separated by commas, or nothing"
 
     def parse(self, argument):
         if isinstance(argument, (bool, list)):
@@ -56,8 +57,8 @@ flags.DEFINE_flag(
         None,
         "methods",
         False,
-        "With runs, add the other methods that the first was measured with; * marks tuned ones. "
-        "Without, =NAMES trains these and compares them.",
+        "With runs, add the other methods of the first run's evaluation; * marks tuned ones. "
+        "Without runs, =NAMES trains these methods and compares them.",
         boolean=True,
     )
 )

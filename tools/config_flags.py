@@ -44,7 +44,7 @@ def define(settings: type[Settings], prefix: str = "") -> None:
 
 
 def read(settings: type[Settings], prefix: str = "", **fixed) -> Settings:
-    """Build a settings object from the flags that `define` made; `fixed` are given instead."""
+    """Build a settings object from the flags of `define`; `fixed` values replace flags."""
     values = {
         field.name: flags.FLAGS[flag_name(field, prefix)].value
         for field in dataclasses.fields(settings)
@@ -69,7 +69,7 @@ def define_run() -> None:
 
 
 def read_run() -> tuple[TrainConfig, RunOptions]:
-    """Return what the flags of `define_run` say."""
+    """Return the settings in the flags of `define_run`."""
     found = {
         name: read(section, prefix="" if name in PLAIN_SECTIONS else f"{name}_")
         for name, section in sections().items()
@@ -86,12 +86,12 @@ def given_by_hand(arguments: Iterable[str]) -> frozenset[str]:
 def run_stages(
     stages: list[str] | None = None, evaluate: bool = False, budget: str | None = None
 ) -> None:
-    """Do what a training tool does: read the flags and run stages.
+    """Read the flags and run stages, for the training tools.
 
     Args:
         stages: The stages to run; all if None.
-        evaluate: Whether to evaluate the model at the end and write a report, where there is one.
-        budget: How long it may take, e.g. 15m; what was given by hand is left as it is.
+        evaluate: Whether to evaluate the model at the end, if there is one, and write a report.
+        budget: How long it may take, e.g. 15m; flags on the command line keep their values.
     """
     try:
         config, options = read_run()
@@ -106,6 +106,6 @@ def run_stages(
         if evaluate and runner.has_model(stages) and runner.chief:
             from gc_net.evaluation.evaluate import evaluate_run
 
-            # Test images are read once: a cache that nobody asked for would only fill the disk.
+            # Test images are read once: an automatic cache would only fill the disk.
             cache_dir = None if options.cache_dir == "auto" else runner.cache_dir
             evaluate_run(model_dir, runner.dataset, cache_dir)

@@ -1,4 +1,4 @@
-r"""Draw images of a dataset in a grid, with boxes and outlines where they are known.
+r"""Draw images of a dataset in a grid, with boxes and outlines if they are known.
 
 gc-net contact_sheet --dataset=creatures --output=sheet.png
 gc-net contact_sheet --dataset=folder --data_dir=my_photos --count=40 --output=sheet.jpg

@@ -39,7 +39,7 @@ def main(_):
         convert_weights(FLAGS.backbone, FLAGS.source, FLAGS.output, FLAGS.dtype)
     except (OSError, ImportError, ValueError) as error:
         sys.exit(f"convert_weights: {error}")
-    except Exception as error:  # PyTorch has another one for each way in which a file can be wrong
+    except Exception as error:  # PyTorch raises a different one for each kind of wrong file
         reason = str(error).partition("\n")[0]
         sys.exit(
             f"convert_weights: {FLAGS.source} is damaged or no state dict, which is a dict of "

@@ -1,4 +1,4 @@
-"""Flags of the tools that look at a trained model's dataset, or at another one."""
+"""Flags of the tools that read a trained model's dataset, or another one."""
 
 import functools
 
@@ -25,7 +25,7 @@ def define(split):
 
 
 def dataset():
-    """Return a function of a model's `info` to the dataset that the flags say."""
+    """Return a function of a model's `TrainingRecord` to the dataset that the flags name."""
     from gc_net.evaluation.evaluate import recorded_dataset
 
     return functools.partial(recorded_dataset, **{name: flags.FLAGS[name].value for name in _NAMES})

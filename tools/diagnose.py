@@ -5,15 +5,15 @@ r"""Explain why a detector draws what it draws, before you change its settings.
   gc-net diagnose --model=runs/birds/model --second_looks --classifiers=runs/birds --limit=1000
 
 The first measures agreement: whether the detector places the same shape when an image is cropped
-elsewhere or mirrored. It needs no boxes, so it may choose between settings, but it favours large
+elsewhere or mirrored. It needs no boxes, so it may be used to choose settings. But it favours large
 shapes, which overlap more easily.
 
 The second adds the losses at masks of known boxes, and from which α on these win over the whole
-image. It reads the boxes of a few images, so it is for understanding and must choose nothing.
+image. It reads the boxes of a few images, so use it to understand, and never to choose a setting.
 
 The third tries several second looks: how well a close-up of the shape is classified, alone and
-together with the whole image. It needs labels and no boxes, so it may choose one, as long as there
-is no second classifier, which is trained for the one that was chosen.
+together with the whole image. It needs labels and no boxes, so it may be used to choose a second
+look. Choose before a second classifier is trained, because that is trained for one second look.
 """
 
 from absl import app, flags

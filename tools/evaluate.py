@@ -3,8 +3,8 @@ r"""Measure a trained model, beside other methods on the same images.
 gc-net evaluate --model=runs/creatures/model
 gc-net evaluate --model=runs/birds/model --ten_crop --output=runs/birds/ten_crop
 
-Prints a table and writes metrics.json, predictions.json and report.html to --output. Where that is
-not set, an evaluation that was measured otherwise, say by another protocol, is not replaced.
+Prints a table and writes metrics.json, predictions.json and report.html to --output. Without
+--output, an evaluation that was measured in another way, e.g. by another protocol, is not replaced.
 """
 
 from absl import flags

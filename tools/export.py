@@ -5,9 +5,9 @@ gc-net export --model=runs/birds --output=tflite/birds --format=tflite \
     --calibration_images=photos
 gc-net export --model=runs/birds --output=saved_models/birds --format=folder
 
-Writes a new version, OUTPUT/1, OUTPUT/2, ..., which appears complete and at once; none is ever
-changed. --format=folder has no versions, and half the bytes of a run's model. The outputs are
-compared with those of the Keras model, and the differences printed.
+Writes a new version, OUTPUT/1, then OUTPUT/2 and so on. Each appears complete, at once, and never
+changes. --format=folder has no versions, and half the bytes of a run's model. The outputs are
+compared with those of the Keras model, and the differences are printed.
 """
 
 from absl import app, flags

@@ -2,9 +2,9 @@ r"""Serve pre-annotations to Label Studio, as its backend: http://127.0.0.1:9090
 
 gc-net label_studio --model=runs/birds --images=photos
 
-In Label Studio, add the address under Settings, Model. --images names the folders that its tasks
-speak of: LOCAL_FILES_DOCUMENT_ROOT, or its folder of media for uploads. No address is ever fetched.
-It needs `pip install 'gc_net[demo]'`.
+In Label Studio, add the address under Settings, Model. --images names the folders of the tasks'
+images: LOCAL_FILES_DOCUMENT_ROOT, or its media folder for uploads. The server never fetches an
+address. It needs `pip install 'gc_net[demo]'`.
 """
 
 import os

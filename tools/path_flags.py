@@ -4,12 +4,12 @@ import os
 
 from absl import flags
 
-# They belong to the modules that call `define`, so that these show them in their help.
+# The flags belong to the modules that call `define`, which show them in their help.
 flags.disclaim_key_flags()
 
 
 class PathParser(flags.ArgumentParser):
-    """Takes `~` for the home folder, which a shell leaves as it is in --output=~/folder."""
+    """Expands `~` to the home folder, which a shell does not do in --output=~/folder."""
 
     def parse(self, argument):
         return os.path.expanduser(argument)

@@ -4,10 +4,9 @@ gc-net predict --model=runs/birds --images=photos --output=out
 gc-net predict --model=runs/birds --images='photos/**/*.jpg' --output=out \
     --format=label_studio --min_confidence=0.6 --previews=50 --previews_of=doubtful
 
---images is a folder, an image, a pattern, or a .txt file with one path a line. A run that was
-interrupted resumes when it is started again. The exit status is 0 if all is well, 3 if images could
-not be read (they are listed in unreadable.txt), 2 if the run could not be done, and 1 if a flag is
-wrong.
+--images is a folder, an image, a pattern, or a .txt file with one path a line. The same command
+resumes an interrupted run. The exit status is 0 if all is well, 3 if images could not be read (they
+are listed in unreadable.txt), 2 if the run could not be done, and 1 if a flag is wrong.
 """
 
 from absl import app, flags
@@ -66,7 +65,7 @@ flags.DEFINE_string(
     "Text before a file's name in Label Studio; that of images which it serves itself if not set.",
 )
 
-_SOME_UNREADABLE = 3  # absl ends with 1 itself where a flag is wrong
+_SOME_UNREADABLE = 3  # absl itself ends with 1 if a flag is wrong
 
 
 @program.tool(argument="images", failed=2)

@@ -1,4 +1,4 @@
-"""What all tools share: help that can be read, and errors in one line."""
+"""Shared by all tools: readable help, and errors in one line."""
 
 import contextlib
 import errno
@@ -34,14 +34,14 @@ def tool(
 ) -> Callable:
     """Return a decorator for the `main` of a tool.
 
-    An error that a user can do something about ends the tool in one line instead of a traceback;
+    An error that a user can fix ends the tool with one line instead of a traceback;
     `--verbosity=1` shows the traceback too.
 
     Args:
-        argument: The flag that was probably meant where something is given without one.
-        arguments: Whether arguments that are no flags are taken.
+        argument: The flag to suggest if an argument is given without a flag.
+        arguments: Whether the tool takes arguments that are no flags.
         first: Flags that `--help` shows before all others.
-        failed: Exit status where the work could not be done. That of a wrong flag is 1.
+        failed: Exit status if the work could not be done. That of a wrong flag is 1.
     """
 
     def decorate(main):
@@ -63,7 +63,7 @@ def tool(
 
 @contextlib.contextmanager
 def ending_plainly(failed: int = 1, interrupted: str = "") -> Iterator[None]:
-    """End the process without a traceback where the work fails or is interrupted.
+    """End the process without a traceback if the work fails or is interrupted.
 
     Args:
         failed: Exit status of a failure.
@@ -89,12 +89,12 @@ def run(main: Callable) -> None:
 
 
 def _quieten_libraries():
-    """Keep what TensorFlow says of its work off the terminal, unless `--verbosity` is given.
+    """Keep TensorFlow's messages off the terminal, unless `--verbosity` is given.
 
-    absl would show it: for an export that is the name of every variable, four times.
+    absl would show them: an export prints the name of every variable four times.
     """
     if not flags.FLAGS["verbosity"].present:
-        flags.FLAGS.verbosity = -1  # warnings; absl leaves what is set as it is
+        flags.FLAGS.verbosity = -1  # warnings; absl keeps a value that is set
         logging.getLogger("gc_net").setLevel(logging.INFO)
 
 
@@ -156,8 +156,8 @@ class _FlagFile:
 
 
 def _describe(flag):
-    # absl puts the choices before the text, and a remark behind it.
-    form = r"(?:<(.*?)>: )?(.*?)(?:; *repeat this option .*)?"
+    # absl puts the choices before the text, and a remark after it.
+    form = r"(?:<(.*?)>: )?(.*?)(?:;\s*repeat this option .*)?"
     choices, text = re.fullmatch(form, flag.help, re.DOTALL).groups()
     name = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
     if choices:
@@ -180,7 +180,7 @@ def _unexpected(words, argument):
 
 
 def _reason(error):
-    """Return what an error says, that of the system in words instead of its number."""
+    """Return the message of an error; for system errors, in words instead of a number."""
     if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
         return error
     advice = ""

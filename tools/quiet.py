@@ -1,6 +1,6 @@
-"""Keeps what TensorFlow says of drivers and instruction sets off the terminal.
+"""Keeps TensorFlow's messages about drivers and instruction sets off the terminal.
 
-`TF_CPP_MIN_LOG_LEVEL=0` in the environment brings all of it back.
+`TF_CPP_MIN_LOG_LEVEL=0` in the environment shows all of them.
 """
 
 import contextlib
@@ -26,10 +26,10 @@ def be_quiet() -> None:
 
 @contextlib.contextmanager
 def _filtered_errors():
-    """Leave lines of `_NOISE` out of what is written to standard error meanwhile.
+    """Remove lines of `_NOISE` from standard error within the `with` block.
 
-    A process of its own filters them, so that what is written right before a crash is not lost:
-    TensorFlow ends the process where the processor lacks an instruction it needs, and says so.
+    A separate process filters them, so that no line is lost that is written just before a crash:
+    TensorFlow ends the process with a message if the processor lacks an instruction.
     """
     read_end, write_end = os.pipe()
     child = os.fork()

@@ -4,10 +4,9 @@ gc-net sweep --sweep=losses --dataset=cub --data_dir=CUB_200_2011 --work_dir=run
 gc-net sweep --sweep=geometries --seeds=0,1,2 --data_dir=my_photos --work_dir=runs/shapes
 gc-net sweep --vary=loss_weights=area=1,area=2.5 --data_dir=my_photos --work_dir=runs/area
 
-losses and geometries are the paper's Tables 1 and 2. Every flag of gc-net train sets what the
-variants have in common. Runs share the stages whose settings agree. Those that are done are not
-repeated: the same command resumes. With another --protocol or --limit they are measured again, not
-trained again.
+losses and geometries are the paper's Tables 1 and 2. Flags of gc-net train set what all variants
+share. Runs share the stages whose settings agree. The same command resumes and repeats nothing that
+is finished. With another --protocol or --limit, runs are measured again, not trained again.
 """
 
 from absl import app, flags
@@ -21,7 +20,7 @@ config_flags.define_run()
 flags.adopt_module_key_flags(config_flags)
 flags.DEFINE_enum("sweep", None, ["losses", "geometries"], "A list of variants from the paper.")
 flags.DEFINE_multi_string(
-    "vary", None, "Setting and its values, e.g. detector_epochs=2,5; several for all combinations."
+    "vary", None, "Setting and its values, e.g. detector_epochs=2,5. Several give all combinations."
 )
 flags.DEFINE_list("seeds", None, "Seeds to run every variant with; --seed alone if not set.")
 flags.DEFINE_enum("protocol", "paper", PROTOCOLS.names, "When a box counts as right.")

@@ -5,13 +5,13 @@ r"""Train a localizer from a folder of labelled images, all stages in one go.
   gc-net train --flagfile=recipes/photos.flags --data_dir=my_photos --work_dir=runs/tighter \
       --loss_weights=area=4 --reuse=runs/mine
 
-Recipes are files of flags, and flags given after one take precedence. Without a recipe there is no
-warm-up, no random mask and no fold, and the losses weigh what they do in the paper;
-recipes/cub_vgg16.flags has the paper's settings throughout.
+Recipes are files of flags; flags after a recipe take precedence. Without a recipe, there is no
+warm-up, no random mask and no fold, and the losses have the paper's weights.
+recipes/cub_vgg16.flags has all of the paper's settings.
 
-It ends with work_dir/model, for gc-net predict, evaluate and export. If it is stopped, the same
-command resumes, and ends with the same weights. --reuse names runs whose stages are not repeated
-where their settings agree. --stage trains only some of the stages, and what these need.
+The result is work_dir/model, for gc-net predict, evaluate and export. If the training is stopped,
+the same command resumes it, and ends with the same weights. --reuse names runs whose finished
+stages are used if their settings agree. --stage trains only some stages, and the stages they need.
 """
 
 from absl import flags
