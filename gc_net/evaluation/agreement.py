@@ -1,9 +1,9 @@
-"""How good shapes are believed to be, told without a box: whether they follow the images.
+"""An estimate, without boxes, of how good shapes are: whether they follow the images.
 
-An object does not move when the image around it is cropped elsewhere or mirrored, so the shapes
+An object does not move when the image around it is cropped elsewhere or mirrored. So the shapes
 that a detector places in ten windows of one image should be the same. A detector that does not
-look, and places the same shape everywhere, cannot agree with itself: its shape moves along with the
-window.
+look, and
+places the same shape everywhere, cannot agree with itself: its shape moves with the window.
 """
 
 import itertools
@@ -24,9 +24,10 @@ from gc_net.evaluation.checks import spread
 from gc_net.localizer import Localizer, placer
 from gc_net.metrics import box_iou
 
-# How much of the way from a detector that does not look to a perfect one is "hardly", and how much
-# "in part". The demonstration, with a CorLoc of 88 %, has gone 0.52 of it; the run of 280 photos,
-# with 94 %, 0.75. A run whose boxes were no better than a centred rectangle had gone about 0.1.
+# Position between a detector that does not look (0) and a perfect one (1): up to here shapes
+# "hardly" follow the images, and up to here "in part". The demonstration, with a CorLoc of 88 %,
+# has 0.52; the run of 280 photos, with 94 %, has 0.75. A run with boxes no better than a centred
+# rectangle had 0.1.
 HARDLY, IN_PART = 0.25, 0.45
 _LIMIT = 128
 
@@ -49,9 +50,9 @@ def agreement(
         engine: Name of what runs the detector, or an `Engine`, see `gc_net.engines`.
 
     Returns:
-        Dict of `agreement`, the mean IoU of the boxes of any two windows; `constant`, what it
-        would be if every window got the mean box; `shuffled`, what it is between one image and the
-        next, NaN for a single one; and `num_images`.
+        Dict of `agreement`, the mean IoU of the boxes of any two windows; `constant`, its value if
+        every window got the mean box; `shuffled`, its value between one image and the next, NaN for
+        a single image; and `num_images`.
     """
     image_size = detector.image_size
     windows = transforms.ten_windows(resize_size, image_size)
@@ -86,19 +87,19 @@ def agreement(
 def believed(
     localizer: Localizer, split: Split, model_dir: str = "", engine: str | Engine = engines.AUTO
 ) -> dict[str, Any]:
-    """Return how good the shapes of a localizer are believed to be, for `metrics.json`.
+    """Return the estimate of how good a localizer's shapes are, for `metrics.json`.
 
     Args:
         localizer: A `Localizer`.
         split: A `Split`; no labels are used.
-        model_dir: Folder of the model, to find what the warm-up of its run has left.
+        model_dir: Folder of the model, to find the files of its run's warm-up.
         engine: As for `agreement`.
 
     Returns:
         Dict of what `agreement` returns, rounded; `committee`, how far the members of the teacher
-        agreed on the training images, where it was a committee; and `verdict`, in plain words.
+        agreed on the training images, if it was a committee; and `verdict`, in plain words.
     """
-    # Windows that are all alike would not tell a detector that does not look.
+    # Equal windows would not reveal a detector that does not look.
     least = transforms.default_resize_size(localizer.image_size)
     resize_size = max(localizer.resize_size, least)
     found = agreement(localizer.detector, split, resize_size, _LIMIT, engine=engine)
@@ -111,8 +112,8 @@ def believed(
 
 def verdict(found: Mapping[str, float]) -> str:
     """Return what the numbers of `believed` mean, and what to do next."""
-    # One that does not look places the same shapes in one image as in others. A constant one would
-    # agree as much with itself; slender shapes that follow their objects may agree little more.
+    # A detector that does not look places the same shapes in one image as in others. A constant one
+    # would agree as much with itself. Slender shapes that follow objects may agree little more.
     blind = found.get("shuffled", found["constant"])
     gone = (found["agreement"] - blind) / max(1 - blind, 1e-6)
     if gone < HARDLY:

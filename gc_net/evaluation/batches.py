@@ -1,4 +1,4 @@
-"""The batches that evaluation and diagnosis look at, and plain words where nothing can be read."""
+"""The batches of evaluation and diagnosis, and a plain error if no image can be read."""
 
 import logging
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ def readable_batches(
     nothing: str = "No image could be evaluated. ",
     **options: Any,
 ) -> "Iterator[dict[str, tf.Tensor]]":
-    """Yield the batches of `evaluation_batches`, showing how far they have come.
+    """Yield the batches of `evaluation_batches`, and show the progress.
 
     Args:
         split, truth, indices, batch_size, options: As for `evaluation_batches`.
-        label: What is done, for the terminal.
+        label: Name of the work, for the terminal.
         unreadable: `Unreadable` that collects images that could not be read. If None, a warning
             names them at the end.
-        nothing: What the error says first if not a single image could be read.
+        nothing: Beginning of the error if not a single image could be read.
 
     Raises:
         DataError: If not a single image could be read.

@@ -1,6 +1,6 @@
-"""What a shape could reach at best: a box around a slanted bird never fits its outline.
+"""The best that a shape can reach: a box around a slanted bird never fits its outline.
 
-Beside it, the mask IoU of a detector tells how much is the detector's fault.
+Compared with it, the mask IoU of a detector shows the detector's own share of the error.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ def best_mask_iou(shape: Shape, masks: np.ndarray) -> np.ndarray:
     """Return the largest IoU [N] that a shape can have with each of the masks, bool [N, H, W].
 
     The search starts from the shape that describes the mask, see `Shape.fit`, and changes one
-    coefficient at a time, by smaller and smaller steps. It ends in a maximum, which need not be
-    the largest: what is returned can be reached, and hardly more.
+    coefficient at a time, in smaller and smaller steps. It ends in a maximum that may not be the
+    global one. So the returned value can be reached, and the true best is hardly larger.
     """
     height, width = masks.shape[1:]
     found = np.zeros(len(masks))

@@ -18,7 +18,7 @@ class Group(NamedTuple):
     """Some images and how many of them are right.
 
     Attributes:
-        name: As it stands in the report.
+        name: Name in the report.
         count: Images that were counted.
         right: Percentage that was located: CorLoc.
         mean_iou: Percentage; NaN without boxes.
@@ -35,7 +35,7 @@ class Group(NamedTuple):
 def by_class(evaluation: "Evaluation") -> list[tuple[int, Group]]:
     """Return (label, `Group`) of every class that has images with boxes, in label order.
 
-    Where no image has one, all images count, and those whose class was found are right.
+    If no image has boxes, all images count, and those with the right class are right.
     """
     counted, right = np.isfinite(evaluation.iou), evaluation.located
     if not counted.any():
@@ -56,7 +56,7 @@ def by_size(evaluation: "Evaluation") -> list[Group]:
     An image with several boxes counts by its largest.
     """
     shares = object_shares(evaluation)
-    # An object that reaches beyond the image, as some annotations do, belongs to the last group.
+    # An annotated object that reaches beyond the image belongs to the last group.
     place = np.digitize(shares, SIZE_EDGES[1:-1])
     known = np.isfinite(evaluation.iou)
     return [
@@ -77,14 +77,14 @@ def object_shares(evaluation: "Evaluation") -> np.ndarray:
     areas = (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
     is_box = np.arange(boxes.shape[1]) < evaluation.num_truth_boxes[:, None]
     largest = np.where(is_box, areas, 0.0).max(axis=1)
-    # Of the frame, so far, which is a window of the image.
+    # So far these are shares of the frame, which is a window of the image.
     return largest * (evaluation.image_size / evaluation.resize_size) ** 2
 
 
 def wilson_interval(hits: float, count: int) -> tuple[float, float]:
     """Return the 95 % limits, in percent, of a share seen in `count` images (Wilson 1927).
 
-    A bootstrap of a handful of images, all of them right, would claim to be certain.
+    With a few images that are all right, a bootstrap would give an interval of zero width.
     """
     share = hits / count
     spread = _Z_95 * np.sqrt(share * (1 - share) / count + (_Z_95 / (2 * count)) ** 2)

@@ -1,4 +1,4 @@
-"""What must hold before a model is evaluated on a dataset."""
+"""Checks before a model is evaluated on a dataset."""
 
 import json
 import os
@@ -15,10 +15,10 @@ GIVE_BOXES = (
     "docs/evaluation.md says what is in them)."
 )
 
-# Evaluations that differ in these are of different things; `settings` has the last ones.
+# Evaluations that differ in these cannot be compared; the last ones are in `settings`.
 _MEASURED = ("protocol", "dataset", "split", "ten_crop", "limit", "images", "second_look")
 _MEASURED += ("resize_size",)
-# What settings were called in evaluations of earlier versions.
+# Names of settings in evaluations of earlier versions.
 _RENAMED = {"look": "second_look", "namer_size": "second_classifier_size"}
 
 
@@ -28,7 +28,7 @@ def renamed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_alike(output_dir: str | os.PathLike, known: Mapping[str, Any]) -> None:
-    """Raise if a folder holds an evaluation that was measured otherwise.
+    """Raise if a folder holds an evaluation that was measured in another way.
 
     Args:
         output_dir: Folder to write to.
@@ -38,12 +38,12 @@ def check_alike(output_dir: str | os.PathLike, known: Mapping[str, Any]) -> None
         with open(os.path.join(output_dir, METRICS_FILE), encoding="utf-8") as file:
             there = json.load(file)
     except (FileNotFoundError, ValueError):
-        return  # none, or one that says nothing
+        return  # no evaluation, or an unreadable one
     there, known = (
         {**metrics, **renamed_settings(metrics.get("settings", {}))} for metrics in (there, known)
     )
     if there.get("num_unreadable"):
-        there.pop("images", None)  # those that could be read, which is not known before
+        there.pop("images", None)  # only those that could be read; not known before the pass
     different = [
         f"{name} was {there[name]!r}, now {known[name]!r}"
         for name in _MEASURED
@@ -76,7 +76,7 @@ def check_classes(class_names: Sequence[str], dataset: Dataset, split: Split) ->
 
 
 def check_truth(truth: Truth | None, dataset: Dataset, split: Split) -> None:
-    """Raise if there is nothing to compare predictions with."""
+    """Raise if there are no boxes to compare predictions with."""
     if truth is None or not len(truth.boxes):
         raise DataError(
             f"The {split.name!r} split of the dataset {dataset.name!r} has no boxes, so there is "
@@ -85,7 +85,7 @@ def check_truth(truth: Truth | None, dataset: Dataset, split: Split) -> None:
 
 
 def spread(num_images: int, limit: int | None) -> np.ndarray:
-    """Return the indices of at most `limit` images, evenly spread: splits are sorted by class."""
+    """Return the indices of up to `limit` images, evenly spread, as splits are sorted by class."""
     if limit is None or limit >= num_images:
         return np.arange(num_images)
     if limit < 1:

@@ -15,10 +15,10 @@ METRICS_FILE = "metrics.json"
 
 
 def evaluation_folder(model_dir: str | os.PathLike) -> str:
-    """Return the folder that a model's evaluation is written to where no other is given.
+    """Return the default folder of a model's evaluation.
 
-    Beside the model of a run, which is called `model`; inside the folder of any other, since
-    models that lie side by side would share it.
+    It stands beside the model of a run, which is called `model`. For any other model it is inside
+    the model's folder, because models side by side would share it.
     """
     model_dir = os.path.abspath(os.path.expanduser(model_dir))
     parent, name = os.path.split(model_dir)
@@ -26,7 +26,7 @@ def evaluation_folder(model_dir: str | os.PathLike) -> str:
 
 
 def predictions(evaluation: "Evaluation") -> dict[str, Any]:
-    """Return what `predictions.json` holds: a header, and a record for every image.
+    """Return the content of `predictions.json`: a header, and a record for every image.
 
     Boxes, those of other methods and true boxes are xyxy in pixels of the original images;
     coefficients are relative to the frame the network saw.

@@ -7,7 +7,7 @@ import numpy as np
 
 from gc_net import metrics
 
-# Printed and written with this many decimals: a hundredth of a percent is half an image of CUB's.
+# Decimals of written numbers: a hundredth of a percent is half an image of CUB.
 _DECIMALS = 4
 
 

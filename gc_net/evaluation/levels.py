@@ -1,10 +1,11 @@
-"""Where to cut heat maps, chosen without a box: where they agree best with a teacher's boxes.
+"""Levels to cut heat maps at, chosen without boxes: those that agree best with a teacher's boxes.
 
 A method that needs a level has one from its authors, found on other images with another network.
-The best on the test boxes is an oracle. Between them lies what one can do with labels alone, as
-Murtaza et al. ("A realistic protocol for evaluation of weakly supervised object localization",
-2024) ask for: some training images get pseudo-boxes, and the level is that whose boxes have the
-highest mean IoU with these. Here they are those of the teachers of the warm-up, which read no box.
+The best level on the test boxes is an oracle. Between these two is a choice with labels alone, as
+Murtaza et al. propose ("A realistic protocol for evaluation of weakly supervised object
+localization", 2024): some training images get pseudo-boxes, and the level is the one whose boxes
+have the highest mean IoU with these. Here the pseudo-boxes come from the teachers of the warm-up,
+which read no box.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from gc_net.methods.localizer import MethodLocalizer
 
 AUTO = "auto"
-# With weights of the backbone's own to know objects by, and without.
+# For backbones with weights that know objects, and for backbones without.
 _COMMITTEE = "committee"
 _COMMITTEE_OF_THE_CLASSIFIER = "descriptors:weights=classifier+silhouettes:weights=classifier"
 _LEVELS = np.arange(1, 40) / 40
@@ -41,11 +42,11 @@ _NUM_IMAGES = 300
 
 
 class PseudoBoxes(NamedTuple):
-    """What a teacher says of some training images.
+    """A teacher's boxes of some training images.
 
     Attributes:
-        split: The `Split` of these images alone.
-        boxes_rel_xyxy: [N, 4], relative to the whole images; NaN where there is none.
+        split: The `Split` of only these images.
+        boxes_rel_xyxy: [N, 4], relative to the whole images; NaN if an image has no box.
         weights: [N], how far each is to be trusted.
     """
 
@@ -67,10 +68,10 @@ def choose_levels(
     Args:
         methods: `Method`s, fitted to the classifier of `localizer`.
         localizer: The `Localizer`, or `MethodLocalizer`.
-        dataset: The `Dataset`, of which up to 300 training images are looked at.
+        dataset: The `Dataset`, of which up to 300 training images are used.
         teacher: A teacher, see `gc_net.teachers`; `"auto"` for the committee.
-        folder: Where to keep what the teacher says, for other models of the same images; None to
-            ask it each time.
+        folder: Where to keep the teacher's boxes, for other models of the same images; None to ask
+            the teacher each time.
     """
     from gc_net.evaluation.measure import batch_function
 
@@ -106,7 +107,7 @@ def choose_levels(
 def pseudo_boxes(
     localizer: "Localizer | MethodLocalizer", dataset: Dataset, teacher: str, folder: str | None
 ) -> PseudoBoxes:
-    """Return what a teacher says of training images, spread evenly; see `choose_levels`."""
+    """Return a teacher's boxes of training images, spread evenly; see `choose_levels`."""
     weights = localizer.record.settings.get("network", {}).get("weights", "imagenet")
     if teacher == AUTO:
         teacher = _COMMITTEE if weights != "none" else _COMMITTEE_OF_THE_CLASSIFIER

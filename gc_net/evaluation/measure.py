@@ -1,4 +1,4 @@
-"""The one pass over the images: what the localizer says of a batch, compared with its truth."""
+"""The one pass over the images: predictions of each batch, compared with its truth."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ def batch_function(
 ) -> Callable[..., dict[str, Any]]:
     """Return a graph of squashed images and labels to a dict of a batch's outputs.
 
-    It is the localizer's first look. Methods look at the features that its classifier sees.
+    It is the localizer's first look. Methods use the features of its classifier.
     """
     size, engine = localizer.resize_size, engines.get(engine)
 
@@ -86,12 +86,12 @@ def collect(
     engine: str | Engine = "tensorflow",
     **options: Any,
 ) -> dict[str, np.ndarray]:
-    """Run the localizer over the images and compare each batch with its truth at once.
+    """Run the localizer over the images and compare each batch with its truth.
 
     Args:
         methods: `Method`s, prepared; that of a `MethodLocalizer` must be among them.
-        on_maps: Function that is given the places in the split [B], and the heat maps [B, h, w],
-            of every batch of a `MethodLocalizer` whose method has some.
+        on_maps: Function of the places in the split [B] and the heat maps [B, h, w]. It is called
+            for every batch of a `MethodLocalizer` whose method has maps.
         engine: Name of what runs the networks, or an `Engine`, see `gc_net.engines`.
         options: For `readable_batches`: `indices`, `batch_size`, `unreadable`, `cache`.
 
@@ -99,9 +99,9 @@ def collect(
         Dict of arrays over the images that could be read. Coefficients and boxes are relative to
         the windows that the networks see. Heat maps are not kept: `"map_iou/<method>"` and
         `"map_iou_v2/<method>"` have [N, T] for each method that has maps, and
-        `"boxes_rel_xyxy/<method>"` the boxes of each. `"frame_classes"` are those of the first look
-        alone, which methods are measured with. Of a `MethodLocalizer`, IoU and confidence are
-        missing: the first follows from its method's scores, the second it has not.
+        `"boxes_rel_xyxy/<method>"` the boxes of each. `"frame_classes"` are the classes of the
+        first look, which methods are measured with. For a `MethodLocalizer`, IoU and confidence are
+        missing: IoU follows from its method's scores, and it has no confidence.
     """
     engine = engines.get(engine)
     run = batch_function(localizer, methods, ten_crop, engine)
@@ -181,7 +181,7 @@ def _compared(localizer, methods, truth, protocol, batch, outputs):
         kept["mask_iou"] = metrics.mask_iou(drawn, true_masks)
         kept["best_mask_iou"] = best_mask_iou(shape, true_masks)
     if truth.angles is not None and shape.rotates:
-        # Squashing turned the axis: back to the original image's proportions first.
+        # Squashing turned the axis, so first go back to the original image's proportions.
         frame = shape.frame(coefficients).scaled(batch["size"][:, 1], batch["size"][:, 0])
         angle = np.asarray(principal_axes(frame)[2])
         kept["angle_error"] = np.degrees(metrics.angle_error(angle, truth.angles[batch["index"]]))
@@ -196,7 +196,7 @@ def _compared(localizer, methods, truth, protocol, batch, outputs):
 
 
 def _upright(boxes_rel_xyxy):
-    """Return the coefficients [B, 4] of the upright rectangles that boxes are."""
+    """Return boxes as the coefficients [B, 4] of upright rectangles."""
     first, last = boxes_rel_xyxy[:, :2], boxes_rel_xyxy[:, 2:]
     return np.concatenate([(first + last) / 2, last - first], axis=1)
 
@@ -216,7 +216,7 @@ def _boxes_in_windows(boxes_xyxy, num_boxes, sizes, localizer):
 
 
 def _masks_in_windows(truth, index, localizer):
-    """Return the true masks as the windows show the objects, bool [B, S, S]."""
+    """Return the parts of the true masks in the windows, bool [B, S, S]."""
     image_size, resize_size = localizer.image_size, localizer.resize_size
     top, left = transforms.center_window(resize_size, image_size)[:2]
     masks = np.empty((len(index), image_size, image_size), bool)

@@ -1,4 +1,4 @@
-"""Methods on their way through an evaluation: made ready before it, summed up after it."""
+"""Methods in an evaluation: prepared before it, summarized after it."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("gc_net")
 
-# Training images that a method may be fitted on; more change a principal component little.
+# Training images to fit a method on; more would hardly change a principal component.
 _FIT_IMAGES = 1000
-# What a method that was trained stands beside, where nothing else is asked for: others would look
-# at a classifier that was not trained for them.
+# Default methods beside a method that was trained: others would use a classifier that was not
+# trained for them.
 _BESIDE_A_METHOD = ("constant",)
 
 
@@ -34,14 +34,14 @@ def prepared(
     cache: str | None,
     batch_size: int,
 ) -> "list[Method]":
-    """Return methods that are ready to be used.
+    """Return methods that are ready to use.
 
     Args:
-        names: Names of methods; None for the default ones, of which those that the classifier
-            does not allow are left out with a warning.
-        localizer: The `Localizer`, whose classifier they look at. The own method of a
-            `MethodLocalizer` comes first, whether it is named or not.
-        dataset: The `Dataset`, of which only training images are looked at.
+        names: Names of methods. None for the default ones; those that the classifier does not allow
+            are left out with a warning.
+        localizer: The `Localizer`, whose classifier they use. The own method of a
+            `MethodLocalizer` comes first, even if it is not named.
+        dataset: The `Dataset`, of which only training images are used.
         cache: Folder for decoded images, or None.
         batch_size: Images a batch.
     """
@@ -104,8 +104,8 @@ def results(
 ) -> dict[str, MethodResult]:
     """Return the `MethodResult`s of `Score`s by name, given what `measure.collect` found.
 
-    Their LocErr takes the class of what the network sees, without a second look: that would follow
-    the shape that GC-Net placed.
+    Their LocErr takes the class of the frame, without a second look, because that would depend on
+    GC-Net's shape.
     """
     by_name = {}
     for score in scores:

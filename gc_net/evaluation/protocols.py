@@ -3,18 +3,19 @@
 | | `paper` | `full` | `wsoleval` |
 |---|---|---|---|
 | the network sees | the central crop, 224 of 256 | the whole image | the whole image |
-| a predicted box | may reach beyond the crop | is clipped to the image | is read off 224² pixels |
-| a true box | may reach beyond the crop | is as it is | is in whole pixels of those |
+| a predicted box | may reach beyond the crop | is clipped to the image | is read from 224² pixels |
+| a true box | may reach beyond the crop | stays as it is | is in whole pixels of these |
 | its width | right − left | right − left | right − left + 1 |
 | right if | IoU > 0.5 | IoU > 0.5 | IoU ≥ 0.5 |
 
 Images are squashed to a square in all of them, whatever their aspect ratio.
 
-`paper` is how the authors and those they compare with measure. It asks for the part of an object
-that was cut off, so a detector is measured by pixels it cannot see. `gc-net predict` looks at
-images in the same way. `full` is for models that see whole images: boxes are in the image itself,
-where nothing lies outside, hence the clipping. `wsoleval` gives what the public evaluator of Choe
-et al. (clovaai/wsolevaluation) makes of the masks as score maps; see `gc_net.evaluation.wsoleval`.
+`paper` is the measure of the authors and of the methods they compare with. True boxes include parts
+of an object that the crop cuts off, so a detector is also measured by pixels it cannot see.
+`gc-net predict` looks at images in the same way. `full` is for models that see whole images; no
+object lies outside the image, so predicted boxes are clipped. `wsoleval` gives the results of the
+public evaluator of Choe et al. (clovaai/wsolevaluation) for masks as score maps; see
+`gc_net.evaluation.wsoleval`.
 """
 
 from typing import TYPE_CHECKING
@@ -64,7 +65,7 @@ class Protocol:
         return metrics.best_iou(self.compared(boxes_rel_xyxy), truth_boxes, num_truth)
 
     def compared(self, boxes_rel_xyxy: np.ndarray) -> np.ndarray:
-        """Return predicted boxes as they are compared."""
+        """Return predicted boxes in the form in which they are compared."""
         return boxes_rel_xyxy
 
     def shape_iou(
@@ -74,7 +75,7 @@ class Protocol:
         truth_boxes: np.ndarray,
         num_truth: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the IoU of shapes, by which they are located, and the one for MaxBoxAccV2.
+        """Return the IoU of shapes for CorLoc, and their IoU for MaxBoxAccV2.
 
         Args:
             coefficients: [N, n].
@@ -117,7 +118,7 @@ class Paper(Protocol):
 
 
 class Full(Protocol):
-    """The whole image; predicted boxes end where it does."""
+    """The whole image; predicted boxes are clipped to it."""
 
     name = "full"
     frame = "full"

@@ -1,4 +1,4 @@
-"""What an evaluation found, image by image: the one thing that reports and tables are made from."""
+"""The results of an evaluation, image by image, from which reports and tables are made."""
 
 import dataclasses
 import glob
@@ -14,14 +14,14 @@ from gc_net.training.callbacks.csv_log import read_log
 
 @dataclasses.dataclass(frozen=True)
 class MethodResult:
-    """What another method scores on the same images.
+    """The scores of another method on the same images.
 
     Attributes:
         name: Key in `metrics.json`, e.g. `"cam_best"`.
-        title: As it stands in tables, e.g. `"CAM, best threshold 0.25"`.
-        tuned: Whether something of it was chosen by the very boxes it is measured with. Such a
+        title: Name in tables, e.g. `"CAM, best threshold 0.25"`.
+        tuned: Whether a part of it was chosen by the same boxes that it is measured with. Such a
             figure is an upper bound and not a fair comparison; tables mark it.
-        metrics: As `Evaluation.metrics`, without what is known of GC-Net only.
+        metrics: As `Evaluation.metrics`, without those that only GC-Net has.
     """
 
     name: str
@@ -50,20 +50,18 @@ class Evaluation:
         labels: [N] int32.
         sizes: [N, 2] int32, height and width of the original images.
         top_classes: [N, k] int32, the classifier's first k, at most five, best first; of the frame,
-            or of the mean with the second look, where there is one.
+            or of the mean with the second look, if there is one.
         top_probabilities: [N, k] float32.
         coefficients: [N, n] float32.
         boxes_rel_xyxy: [N, 4] float32, predicted.
         truth_boxes_rel_xyxy: [N, K, 4] float32, padded with zeros.
-        num_truth_boxes: [N] int32; 0 where an image has no box, which leaves it out of all
-            localization metrics.
+        num_truth_boxes: [N] int32; an image with 0 boxes is left out of all localization metrics.
         iou: [N] float64, with the best of an image's boxes, by the protocol's rules; NaN without
             boxes.
         located: [N] bool, whether the protocol counts the box as right at IoU 0.5.
         mask_iou: [N] float64, or None if the dataset has no masks.
         angle_error: [N] float64 degrees from 0 to 90 between main axes, or None if unknown.
-        unreadable: (file, reason) of the images that could not be read; they are in no
-            denominator.
+        unreadable: (file, reason) of the images that could not be read; no metric counts them.
         metrics: What goes into `metrics.json`: percentages from 0 to 100, `<name>_ci95` beside.
         methods: `MethodResult`s by name, in the order of the table.
         history: Logs of the training stages: {stage: {column: [E] float64}}; empty if none.
@@ -71,8 +69,8 @@ class Evaluation:
         read_image: Function of a row to the frame's pixels, uint8 [S, S, 3].
         render_masks: Function of an array of rows [n] to the generator's masks, float32 [n, S, S].
         confidence: [N] float, how sure the model is of each localization; None if unknown.
-        folder: Name of the folder of the images; empty where they are drawn.
-        title: What is measured, where it is not GC-Net: a method that was trained, and its cut.
+        folder: Name of the folder of the images; empty if they are drawn.
+        title: Name of a trained method that is measured instead of GC-Net, and its cut.
         method_boxes_rel_xyxy: Boxes [N, 4] of each method, by its name, at its own cut.
     """
 
@@ -116,7 +114,7 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """What is measured, as it stands in tables."""
+        """Name in tables of what is measured."""
         return self.title or f"GC-Net, {self.shape.name.replace('_', ' ')}"
 
     def boxes_in_images(self, boxes_rel_xyxy: np.ndarray) -> np.ndarray:
@@ -131,7 +129,7 @@ def read_history(model_dir: str | os.PathLike) -> dict[str, dict[str, np.ndarray
     """Return the logs of the stages that trained a model: {stage: {column: [E] float64}}.
 
     They are `<stage>/log.csv` in the folder of the run, which holds the model's folder and a
-    `config.json`; empty for a model that stands by itself.
+    `config.json`. The result is empty for a model outside of a run.
     """
     run_dir = os.path.dirname(os.path.abspath(model_dir))
     if not os.path.exists(os.path.join(run_dir, "config.json")):

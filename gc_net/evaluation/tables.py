@@ -11,10 +11,10 @@ class Metric(NamedTuple):
     """How a metric of `metrics.json` is shown.
 
     Attributes:
-        group, heading: Of its column in a table; the group may be empty.
+        group, heading: Group, which may be empty, and heading of its column in a table.
         lower_is_better: Whether it is an error.
-        meaning: What it says, in a few words.
-        competes: Whether one of several rows is the best in it.
+        meaning: Its meaning in a few words.
+        competes: Whether tables mark the best row in it.
     """
 
     group: str
@@ -47,7 +47,7 @@ METRICS = {
     "angle_error": Metric("", "angle error", True, "between the main axes, on average"),
     "median_angle_error": Metric("", "median angle error", True, "of half of the objects"),
 }
-# What all methods have, and tables of several show.
+# Metrics that all methods have, and that tables of several methods show.
 COMPARED = tuple(METRICS)[:8]
 _TUNED = "*"
 

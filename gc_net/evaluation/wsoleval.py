@@ -8,9 +8,9 @@ whole pixels, both corners included:
 - a predicted one runs from its first pixel to the one after its last, at most 223;
 - every width and height counts one pixel more than right − left, and IoU ≥ 0.5 is right.
 
-MaxBoxAcc takes the outline with the largest area and is called `corloc` here; MaxBoxAccV2 takes
-whichever outline fits best, at IoU 0.3, 0.5 and 0.7. GC-Net's score map is its shape, filled with
-ones, which looks the same at every level: there is no best threshold to be found.
+MaxBoxAcc takes the outline with the largest area and is called `corloc` here. MaxBoxAccV2 takes the
+outline that fits best, at IoU 0.3, 0.5 and 0.7. GC-Net's score map is its shape, filled with ones.
+It is the same at every level, so there is no best threshold.
 """
 
 import os
@@ -39,7 +39,7 @@ _METADATA_NAMES = {"cub": "CUB", "ilsvrc": "ILSVRC"}
 
 
 class WSOLEval(Protocol):
-    """What clovaai/wsolevaluation would give."""
+    """The results that clovaai/wsolevaluation would give."""
 
     name = "wsoleval"
     frame = "full"
@@ -54,9 +54,9 @@ class WSOLEval(Protocol):
         return np.trunc(whole * RESOLUTION / width_height)
 
     def compared(self, boxes_rel_xyxy):
-        """Return the box that the evaluator would read off a map of ones inside the given one."""
+        """Return the box that the evaluator would read from a map of ones inside the given box."""
         edges = np.asarray(boxes_rel_xyxy, np.float64) * RESOLUTION - 0.5
-        # A pixel belongs to a box that holds its centre.
+        # A pixel belongs to a box that contains its centre.
         first = np.maximum(np.ceil(edges[..., :2]), 0)
         last = np.minimum(np.floor(edges[..., 2:]), RESOLUTION - 1)
         empty = (last < first).any(axis=-1, keepdims=True)
@@ -150,7 +150,7 @@ def map_writer(
 ) -> Callable[[np.ndarray, np.ndarray], None]:
     """Return a function that writes heat maps as score maps, for `measure.collect`.
 
-    Values are those that the evaluator can tell apart, so that it cuts what this protocol cuts.
+    Values are rounded to what the evaluator can distinguish, so it cuts where this protocol cuts.
 
     Args:
         folder: As for `write_score_maps`.
@@ -160,7 +160,7 @@ def map_writer(
     def write(index, maps):
         for place, heat_map in zip(index, maps, strict=True):
             shades = _eight_bits(heat_map)
-            # Half a shade above each but the last, so that no rounding takes one for another.
+            # Half a shade above each but the last, so that rounding never changes a shade.
             scores = np.minimum((shades + 0.5) / _NUM_CUTS, 1.0) * (shades.max() > 0)
             _write_map(_map_path(folder, split.file(place)), scores)
 
@@ -176,8 +176,8 @@ def write_score_maps(
         <folder>/metadata/<name>/<split>/image_ids.txt, class_labels.txt, image_sizes.txt,
             localization.txt
 
-    The evaluator knows datasets with boxes by the names CUB and ILSVRC; every other one is
-    written as CUB. Images without a box are left out, as it has no place for them.
+    The evaluator knows datasets with boxes as CUB and ILSVRC; every other dataset is written as
+    CUB. Images without a box are left out, because its lists have no place for them.
 
     Args:
         evaluation: An `Evaluation` of the whole images: protocol `wsoleval` or `full`.
