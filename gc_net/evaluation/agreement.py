@@ -27,7 +27,7 @@ from gc_net.metrics import box_iou
 # Position between a detector that does not look (0) and a perfect one (1): up to here shapes
 # "hardly" follow the images, and up to here "in part". The demonstration, with a CorLoc of 88 %,
 # has 0.52; the run of 280 photos, with 94 %, has 0.75. A run with boxes no better than a centred
-# rectangle had 0.1.
+# rectangle had about 0.1.
 HARDLY, IN_PART = 0.25, 0.45
 _LIMIT = 128
 

@@ -17,7 +17,7 @@ class ClassifierConfig(StageConfig):
     Attributes:
         recipe: fast is AdamW with a rate that falls along a cosine. paper is the authors' SGD. Its
             rate is cut to a tenth after 40 % and 75 % of the epochs, and is larger for biases and
-            for the last layer. none takes the ImageNet weights as they are.
+            the last layer. none takes ImageNet weights as they are.
         learning_rate: Highest rate; None for the recipe's own, 6e-4 or 1e-3.
         weight_decay: None for the recipe's own: 0.01 (decoupled) or 5e-4 (in the gradient).
         mask_fraction: Part of the images that the classifier sees through a random shape, so that

@@ -1,7 +1,7 @@
 """Checkpoints: all that a training's next step depends on, as one `.npz` file.
 
-The zip container keeps a CRC-32 of every array, so a file that was cut off or altered is
-recognised when it is read, and the one before it is taken.
+The zip container keeps a CRC-32 of every array. So a truncated or altered file is noticed when it
+is read, and the checkpoint before it is used.
 """
 
 import json
@@ -25,7 +25,7 @@ class Checkpoints:
     """The newest few checkpoints in a folder.
 
     Args:
-        folder: Where they are kept; made when the first is saved.
+        folder: Where they are kept; made with the first one.
         keep: How many are kept.
 
     Example:
@@ -61,7 +61,7 @@ class Checkpoints:
         text = np.frombuffer(json.dumps(record).encode(), np.uint8)
         path = os.path.join(self.folder, f"step-{step:09d}.npz")
         replace_file(path, lambda file: np.savez(file, **{_RECORD: text}, **arrays))
-        # A later one can only be damaged: training has gone on from a step before it.
+        # A later one can only be damaged: training has continued from a step before it.
         newer = [other for other in self.paths() if _step(other) > step]
         older = [other for other in self.paths() if _step(other) <= step]
         for other in newer + older[self.keep :]:

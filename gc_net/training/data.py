@@ -1,4 +1,4 @@
-"""What a run trains on: a split of images and labels, and batches of it. Boxes are not here."""
+"""The training images of a run: a split of images and labels, and batches of it, without boxes."""
 
 import contextlib
 import os
@@ -16,12 +16,12 @@ from gc_net.data.transforms import default_resize_size, random_windows
 from gc_net.settings import Settings
 from gc_net.training.devices import check_batch_size
 
-# Larger caches of decoded images are made only where they are asked for.
+# Larger caches of decoded images are made only on request.
 AUTO_CACHE_BYTES = 4e9
 
 
 def open_dataset(config: Settings, **more: Any) -> Dataset:
-    """Open the dataset that a `DataConfig` names; `more` options come before those it has."""
+    """Open the dataset that a `DataConfig` names; `more` options replace its own."""
     options = {"data_dir": config.data_dir, **config.options(), **more}
     try:
         return datasets.get(config.dataset, **options)
@@ -52,7 +52,7 @@ class TrainingData:
     def num_steps(self, stage: str, batch_size: int, num_images: int | None = None) -> int:
         """Return the steps of an epoch of `stage` over all images, or over `num_images` of them.
 
-        Raises where there would be none, or where devices cannot share a batch.
+        Raises if there would be none, or if devices cannot share a batch.
         """
         check_batch_size(stage, batch_size)
         num_images = len(self.split) if num_images is None else num_images
@@ -66,7 +66,7 @@ class TrainingData:
         return steps
 
     def readable(self) -> contextlib.AbstractContextManager:
-        """Return a context that says in plain words where not a single image can be read."""
+        """Return a context that raises a plain error if not a single image can be read."""
         count = len(self.split)
         message = f"None of the {count} training images in {self.split.root} can be read.\n"
         return explained(self.unreadable, count, message)

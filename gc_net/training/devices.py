@@ -1,4 +1,4 @@
-"""One device, several, or several machines: the same training on each."""
+"""One device, several devices, or several machines: the training is the same."""
 
 import functools
 import os
@@ -32,7 +32,7 @@ def make_strategy(devices: str = "auto") -> tf.distribute.Strategy:
 
 @functools.cache
 def _mirrored(names):
-    # One for the whole process: the reductions of two of them get into each other's way.
+    # One for the whole process, because the reductions of two of them would interfere.
     return tf.distribute.MirroredStrategy(names)
 
 
@@ -49,7 +49,7 @@ def is_chief() -> bool:
 
 
 def is_one_process() -> bool:
-    """Return whether this process trains alone, on however many devices."""
+    """Return whether this process trains alone, on any number of devices."""
     resolver = tf.distribute.get_strategy().cluster_resolver
     return resolver is None or not resolver.cluster_spec().jobs
 
@@ -71,7 +71,7 @@ def check_batch_size(name: str, batch_size: int) -> None:
 
 
 def replica_batch_size(batch_size: int) -> int:
-    """Return how many of a batch's images each device has."""
+    """Return the number of a batch's images on each device."""
     return batch_size // num_replicas()
 
 
@@ -94,7 +94,7 @@ def _sum_up(value):
 
 
 def barrier() -> None:
-    """Wait until all workers have come here."""
+    """Wait until all workers have reached this call."""
     check_agreement("barrier", 0)
 
 
@@ -125,8 +125,8 @@ def distributed(batches: Callable[..., tf.data.Dataset], **position: int) -> Ite
 def distributed_step(model: keras.Model) -> Callable[[Iterator], dict]:
     """Return a function of an iterator that trains on its next batch and returns the logs.
 
-    The train function that Keras makes does the same, but for several workers, where it cannot
-    reduce logs that are scalars.
+    It does the same as the train function of Keras, which cannot reduce scalar logs of several
+    workers.
     """
     strategy = tf.distribute.get_strategy()
 

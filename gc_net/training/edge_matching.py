@@ -1,4 +1,4 @@
-"""A detector with a head of edges as it is warmed up: it learns given edges and masks."""
+"""The warm-up of a detector with a head of edges: it learns given edges and masks."""
 
 from gc_net.heads.edges import with_mask
 from gc_net.losses.edges import EdgeLoss

@@ -1,4 +1,4 @@
-"""How long a training will take, said before it begins: images it will see times a pass of one."""
+"""An estimate of how long a training will take: its number of images times a pass of one image."""
 
 import math
 import time
@@ -10,18 +10,18 @@ import tensorflow as tf
 
 from gc_net.classifier import Classifier
 
-# Below so many images a training is over before its length is worked out.
+# With fewer images, a training is over before its length is estimated.
 LEAST_IMAGES = 2_000
 _BATCH_SIZE = 8
 _ROUNDS = 3
 
 
 class Speed(NamedTuple):
-    """How fast this machine is, as busy as it is.
+    """How fast this machine is under its present load.
 
     Attributes:
         pass_seconds: A forward pass of the network, for an image of `image_size`.
-        call_seconds: A call of the network with one image: for small networks, all but computing.
+        call_seconds: A call of the network with one image; in small networks mostly overhead.
         start_seconds: Making the network and its graph.
         image_size: Side of the images.
     """
@@ -46,7 +46,7 @@ def measure(backbone: str, image_size: int) -> Speed:
 
 
 def pass_seconds(network: keras.Model, image_size: int) -> float:
-    """Return the time that a forward pass takes for an image, on this machine as busy as it is."""
+    """Return the time of a forward pass for an image, on this machine under its present load."""
     return call_seconds(network, image_size, _BATCH_SIZE) / _BATCH_SIZE
 
 
@@ -54,7 +54,7 @@ def call_seconds(network: keras.Model, image_size: int, batch_size: int) -> floa
     """Return the time that a call of the network takes with a batch."""
     images = np.zeros((batch_size, image_size, image_size, 3), np.float32)
     run = tf.function(lambda images: network(images, training=False))
-    np.asarray(run(images))  # tracing is no part of it
+    np.asarray(run(images))  # tracing is not timed
     taken = []
     for _ in range(_ROUNDS):
         start = time.perf_counter()
@@ -76,7 +76,7 @@ def in_words(seconds: float) -> str:
 
 
 def at_least(seconds: float) -> str:
-    """Return a time that is no shorter, as `gc_net.settings.read_duration` reads it."""
+    """Return a time that is not shorter, in the form that `gc_net.settings.read_duration` reads."""
     if seconds <= 90:
         return f"{10 * math.ceil(seconds / 10)}s"
     if seconds <= 90 * 60:

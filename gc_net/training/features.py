@@ -1,8 +1,7 @@
-"""Features that are computed once: where no layer of a trunk is trained, they stay the same.
+"""Features that are computed once: if no layer of a trunk is trained, they stay the same.
 
-A step then trains the head alone, in a tenth of the time. What is kept are the maps that the head
-looks at, of each image's central window and of its mirror image, in files that are mapped into
-memory.
+A step then trains only the head, in a tenth of the time. Files that are mapped into memory keep the
+maps that the head looks at: those of each image's central window and of its mirror image.
 """
 
 import functools
@@ -21,7 +20,7 @@ from gc_net.progress import track
 from gc_net.run_files import explained_write_errors, read_json, write_json
 from gc_net.training.data import TrainingData
 
-# Features that would take more are computed again with each step.
+# Features that would take more than this are computed again in each step.
 LARGEST_BYTES = 8e9
 _RECORD = "features.json"
 _BATCH_SIZE = 32
@@ -29,19 +28,19 @@ _ZEROS = 1 << 20  # bytes that are written at once
 
 
 def num_bytes(network: Network, num_images: int) -> int:
-    """Return how much the features of so many images take."""
+    """Return the size in bytes of the features of so many images."""
     cells = sum(int(np.prod(shape)) for shape in feature_shapes(network.trunk))
     return 2 * num_images * cells * np.dtype(np.float16).itemsize
 
 
 class Features:
-    """The features of images and of their mirror images, computed where a folder has them not.
+    """The features of images and of their mirror images, computed if a folder does not have them.
 
-    A view is a number below 2M: of image `indices[view % M]`, mirrored from M on.
+    A view is a number below 2M. It stands for image `indices[view % M]`, mirrored from M on.
 
     Args:
         folder: Where they are kept.
-        network: Its trunk must not be trained any more.
+        network: Its trunk must not be trained later.
         data: The training images.
         indices: [M] images of the split.
     """
@@ -51,7 +50,7 @@ class Features:
         self._shapes = feature_shapes(network.trunk)
         self._folder = folder
         record = {"digest": _digest(network, data, self.indices)}
-        # Written last: without it the files are those of a run that was stopped.
+        # Written last: without it, the files belong to a run that was stopped.
         if read_json(os.path.join(folder, _RECORD)) != record:
             remove_features(folder)
             with explained_write_errors(folder):
@@ -65,7 +64,7 @@ class Features:
         return 2 * len(self.indices)
 
     def windows(self, data: TrainingData) -> np.ndarray:
-        """Return what each view shows of its image, [2M, 5], see `transforms.random_windows`."""
+        """Return the window of each view, [2M, 5], see `transforms.random_windows`."""
         top, left = center_window(data.resize_size, data.image_size)[:2]
         rows = np.tile([top, left, 0, data.image_size, data.image_size], (self.num_views, 1))
         rows[len(self.indices) :, 2] = 1
@@ -149,15 +148,15 @@ class Features:
 
 
 def remove_features(folder: str) -> None:
-    """Delete what `Features` keeps in a folder, where there is anything."""
+    """Delete the files of `Features` in a folder, if there are any."""
     if os.path.isdir(folder):
         shutil.rmtree(folder)
 
 
 def _reserved_map(path, shape):
-    """Return a new file, mapped into memory, of which all bytes are on the disk already.
+    """Return a new file, mapped into memory, whose bytes are all on the disk already.
 
-    A map of a file with holes ends the process where the disk is full; this is an `OSError`.
+    On a full disk, a map of a file with holes would end the process; this raises an `OSError`.
     """
     mapped = np.lib.format.open_memmap(path, "w+", np.float16, shape)
     with open(path, "r+b", buffering=0) as file:
@@ -171,7 +170,7 @@ def _reserved_map(path, shape):
 
 
 def _digest(network, data, indices):
-    """Return a text that differs where features would."""
+    """Return a text that changes whenever the features would."""
     digest = hashlib.sha256()
     digest.update(repr((data.resize_size, data.image_size, feature_shapes(network.trunk))).encode())
     digest.update(data.split.fingerprint().encode())

@@ -1,4 +1,4 @@
-"""Cross-fitting: images are supervised by a classifier that was not fitted on them."""
+"""Cross-fitting: a classifier that was not fitted on an image judges it."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ def assign_folds(labels: np.ndarray, num_folds: int, seed: int) -> np.ndarray:
     offset = 0
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        # Where a class does not divide evenly, the next one begins with the fold that is behind.
+        # If a class does not divide evenly, the next class begins with the fold that has fewer.
         folds[members] = (np.arange(len(members)) + offset) % num_folds
         offset += len(members)
     return folds
@@ -42,11 +42,11 @@ def fold_batches(
     num_shards: int,
     shard_index: int,
 ) -> tf.data.Dataset:
-    """Return one epoch of batches, each from one fold alone, the folds taking turns.
+    """Return one epoch of batches, each from a single fold; the folds take turns.
 
     Args:
-        batches: Function of `indices` and the arguments here to the batches of these images, as
-            `pipeline.training_batches` gives them.
+        batches: Function of `indices` and the arguments here to the batches of these images, like
+            `pipeline.training_batches`.
         folds: [N] fold of each image.
 
     Returns:
@@ -74,7 +74,7 @@ def fold_batches(
 
 
 class FoldClassifiers(keras.Model):
-    """Several classifiers that stand for one: which one judges is chosen batch by batch.
+    """Several classifiers in the place of one; one is chosen for each batch.
 
     Args:
         classifiers: One `Classifier` per fold, each fitted on the other folds.
@@ -104,7 +104,7 @@ class FoldClassifiers(keras.Model):
 
     def from_normalized(self, normalized: Any, training: bool = False) -> Any:
         if self._fold is None:
-            raise ValueError("Which fold the images are of must be said with `supervising`.")
+            raise ValueError("Set the fold of the images with `supervising`.")
         # Only the chosen branch is computed.
         return tf.switch_case(
             self._fold,
@@ -116,10 +116,10 @@ class FoldClassifiers(keras.Model):
 
 
 class CrossFittedGCNet(GCNet):
-    """A `GCNet` for training whose classifier is chosen by the fold of the batch.
+    """A `GCNet` for training, whose classifier is chosen by the fold of the batch.
 
-    Its targets are dicts of `labels` [B] and `folds` [B], as `fold_batches` gives them; all images
-    of a batch are of one fold.
+    Its targets are dicts of `labels` [B] and `folds` [B], as in `fold_batches`. All images of a
+    batch are of one fold.
 
     Args:
         classifier: A `FoldClassifiers`.
@@ -138,7 +138,7 @@ class CrossFittedGCNet(GCNet):
                 "Targets must be a dict of `labels` and `folds`, see `fold_batches`. Received: "
                 f"{type(targets).__name__}"
             )
-        # Keras gives arrays of weights to each of the targets.
+        # Keras gives an array of weights to each target.
         if isinstance(sample_weight, dict):
             sample_weight = sample_weight["labels"]
         with self.classifier.supervising(targets["folds"][0]):

@@ -1,4 +1,4 @@
-"""How a detector's training fails, told from its logs alone: no box is looked at.
+"""Failures of a detector's training, found in its logs alone; no box is read.
 
 Each rule is a function of a `TrainingHistory`. It returns None, or a `Finding`: what is seen, in
 numbers, and what to change. Thresholds carry their reasons. Shapes are measured in fractions of the
@@ -9,23 +9,24 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
-# A shape of a fifth of the side, 28 of 128 pixels, is a dot on its way unless the classifier
-# recognises what is in it: there are objects that small.
+# A shape of a fifth of the side, 28 of 128 pixels, is becoming a dot, unless the classifier
+# recognises its content: some objects are that small.
 SMALL_AREA = 0.05
-# A tenth of the side: nothing can be recognised in it.
+# A tenth of the side, where nothing can be recognised.
 DOT_AREA = 0.01
-# A small shape that gains a tenth in an epoch is on its way back, as is a large one that loses it.
+# A small shape that gains a tenth in an epoch is recovering, and so is a large one that loses it.
 GROWING = 1.1
 # A fresh head starts in the middle at half the width and half the height.
 FRESH_AREA = 0.25
 # In trials on CUB areas of 0.3 to 0.45 went with good boxes, 0.77 and more with bad ones.
 WHOLE_AREA = 0.75
-# As a fraction of a coefficient's range: half a pixel at 128. A fresh head gives 0.01 to 0.05,
-# detectors that follow the object 0.03 and more.
+# As a fraction of a coefficient's range: half a pixel at 128. A fresh head has 0.01 to 0.05, a
+# detector that follows the object has 0.03 and more.
 SAME_SPREAD = 0.004
-# Nearer than this to the middle of its range, a coefficient has not left a fresh head's start.
+# Closer than this to the middle of its range, a coefficient has not moved from a fresh head's
+# start.
 UNMOVED = 0.03
-# The sigmoid's slope is here a thirteenth of that in the middle, and falls further beyond.
+# Here the sigmoid's slope is a thirteenth of that in the middle, and it falls further beyond.
 SATURATED = 0.02
 # Values spread evenly over the range have 0.29; more than 0.4 lie at both its ends.
 SPLIT_SPREAD = 0.4
@@ -34,14 +35,14 @@ WIDE_EPSILON = 1.0
 # The edge of a shape of half the image is a tenth of a pixel wide at 224: hardly a pixel lies in
 # it, and the gradient, proportional to ε away from the edge, is a fiftieth of that at 0.1.
 NARROW_EPSILON = 0.002
-# A background recognised half as often as the object, chance apart, still holds much of it.
+# A background that is recognised half as often as the object, above chance, still holds much of it.
 BACKGROUND_SHARE = 0.5
-# 1 − entropy/ln C: 0 with no idea, 1 when certain. A soft mask lets a trace of the object through
-# that is named rightly without being believed. In trials on CUB it was 0.37 with the exact
-# boxes and 0.60 with boxes of 0.7 times their extents.
+# 1 − entropy/ln C: 0 for a pure guess, 1 for certainty. A soft mask lets a trace of the object
+# through, so the class may be right with low certainty. In trials on CUB this was 0.37 with the
+# exact boxes and 0.60 with boxes of 0.7 times their extents.
 BACKGROUND_CERTAINTY = 0.5
 
-# "Well above chance" is a tenth of the way to always right, or twice chance where that is less.
+# "Well above chance" is a tenth of the way to always right, or twice chance if that is less.
 CHANCE_MARGIN = 0.1
 
 CROSS_FITTING = (
@@ -57,7 +58,7 @@ STEADIER_EDGE = (
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """What was set, so that advice can name it. None if it is not known.
+    """Settings that advice can name; None if unknown.
 
     Attributes:
         num_classes: Number of classes.
@@ -90,7 +91,7 @@ class Setup:
         return f"--loss_weights={term}={value * factor if value else 1:.2g}"
 
     def chance(self) -> tuple[float, float] | None:
-        """Return the accuracy of guessing, and one that is well above it; None if not known."""
+        """Return the accuracy of guessing, and an accuracy well above it; None if unknown."""
         if not self.num_classes or self.num_classes < 2:
             return None
         chance = 1 / self.num_classes
@@ -99,11 +100,11 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingHistory:
-    """How training has gone so far.
+    """The logs of a training so far.
 
     Attributes:
-        history: Logs by epoch, oldest first; the last are those being judged.
-        fresh: Whether the first of them are those of a fresh head's very first epoch.
+        history: Logs by epoch, oldest first; the last ones are judged.
+        fresh: Whether the first logs are those of a fresh head's first epoch.
         finished: Whether training is over.
         setup: A `Setup`.
     """
@@ -119,7 +120,7 @@ class TrainingHistory:
 
     @property
     def warming_up(self) -> bool:
-        """Whether these are the means over a fresh head's first epoch, much of it the start."""
+        """Whether these are means over a fresh head's first epoch, and so mostly its start."""
         return self.fresh and len(self.history) == 1
 
     def before(self, name: str, at_start: float | None = None) -> float | None:
@@ -143,11 +144,11 @@ class TrainingHistory:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One failure mode, seen.
+    """A failure mode that was found.
 
     Attributes:
         mode: Its name, e.g. `"dot"`.
-        seen: What is seen, with numbers.
+        seen: Its signs, with numbers.
         advice: What to change.
     """
 
@@ -203,7 +204,7 @@ def whole_image(training: TrainingHistory) -> Finding | None:
         return None
     area = training.now["area_loss"]
     before = training.before("area_loss", at_start=FRESH_AREA)
-    # A warm-up leaves large shapes: whether the losses tighten them, the next epoch tells.
+    # A warm-up leaves large shapes; the next epoch shows whether the losses tighten them.
     if not training.finished and (before is None or area * GROWING < before):
         return None
     grows = before is not None and area > before
@@ -247,15 +248,15 @@ def same_everywhere(training: TrainingHistory) -> Finding | None:
 
 
 def saturated(training: TrainingHistory) -> Finding | None:
-    """A coefficient sits where the sigmoid is flat, so that nothing moves it any more."""
+    """A coefficient is where the sigmoid is flat, so that nothing moves it."""
     setup = training.setup
-    # These are said already, and neither pulls at the centre any more.
+    # These are reported already, and in both cases nothing moves the centre.
     if dot(training) or _covers_all(training):
         return None
     flat = []
     spreads = training.unit("spread")
     for name, mean in training.unit("mean").items():
-        # An angle at its limit does no harm: the same axis is the other limit's too.
+        # An angle at its limit does no harm: both limits are the same axis.
         if name == "angle":
             continue
         if not SATURATED <= mean <= 1 - SATURATED:
@@ -274,7 +275,7 @@ def saturated(training: TrainingHistory) -> Finding | None:
 def object_at_chance(training: TrainingHistory) -> Finding | None:
     """The classifier does no better than guessing on the object images."""
     accuracy, levels = training.now.get("object_accuracy"), training.setup.chance()
-    # In a dot there is nothing to recognise, which says nothing of the classifier.
+    # A dot has nothing to recognise, so it says nothing about the classifier.
     if accuracy is None or levels is None or accuracy >= levels[1] or dot(training):
         return None
     return Finding(
@@ -293,7 +294,7 @@ def background_recognised(training: TrainingHistory) -> Finding | None:
     objects, loss = training.now.get("object_accuracy"), training.now.get("background_loss")
     if not training.finished or None in (background, objects, loss, levels):
         return None
-    # Either all of the object is in the background or nothing at all.
+    # Then the background holds either all of the object or nothing.
     if dot(training) or _covers_all(training):
         return None
     chance, above = levels
@@ -353,7 +354,7 @@ RULES = (
 
 
 def diagnose(training: TrainingHistory) -> list[Finding]:
-    """Return the `Finding`s for the last logs of a training; NaN makes all others meaningless."""
+    """Return the `Finding`s for the last logs; NaN makes all others meaningless."""
     lost = not_finite(training)
     if lost is not None:
         return [lost]
@@ -382,7 +383,7 @@ def _extents(training):
 
 
 def _haste(training):
-    """Return further advice where a fresh head has run to the end of its range in no time."""
+    """Return further advice if a fresh head has reached the end of its range very soon."""
     setup = training.setup
     if not training.fresh or len(training.history) > 2:
         return ""

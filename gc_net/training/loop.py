@@ -1,8 +1,8 @@
-"""The loop that all stages train with: epochs, callbacks, and exact resumption.
+"""The training loop of all stages: epochs, callbacks, and exact resumption.
 
-`keras.Model.fit` can resume at an epoch; this loop resumes at any step. What a step does depends on
-the model's variables, the optimizer's, and the batch, which depends on (seed, pass, step) alone. So
-a checkpoint of the variables and of the position is all there is to keep.
+`keras.Model.fit` can resume at an epoch; this loop resumes at any step. A step depends on the
+model's variables, the optimizer's variables, and the batch. The batch depends only on (seed, pass,
+step). So a checkpoint of the variables and of the position is enough.
 """
 
 import contextlib
@@ -43,24 +43,24 @@ def train(
     callbacks: Iterable[keras.callbacks.Callback] = (),
     verbose: int = 1,
 ) -> None:
-    """Train a compiled model, from where an earlier call with the same `folder` was stopped.
+    """Train a compiled model; resume if an earlier call with the same `folder` was stopped.
 
     Args:
         model: A compiled Keras model whose variables are all made.
         batches: Function of `epoch`, `start_step`, `num_shards` and `shard_index` to the
-            tf.data.Dataset of the rest of that pass, as `pipeline.training_batches` gives it.
+            tf.data.Dataset of the rest of that pass, like `pipeline.training_batches`.
         num_steps: Length of the training.
         steps_per_pass: Number of batches of a pass.
         folder: Where checkpoints are kept. Only the chief of several workers writes.
-        steps_per_epoch: Steps that callbacks are told of as an epoch; a pass if None.
-        checkpoint_steps: Steps between two checkpoints; a quarter of them at an epoch's end.
-        checkpoint_minutes: Minutes between two checkpoints, where that comes first.
-        callbacks: Keras callbacks; they are told of batches and epochs as by `fit`.
+        steps_per_epoch: Steps of an epoch for callbacks; a pass if None.
+        checkpoint_steps: Steps between two checkpoints; at an epoch's end, a quarter is enough.
+        checkpoint_minutes: Minutes between two checkpoints, if that comes first.
+        callbacks: Keras callbacks; they are called as by `fit`.
         verbose: 0 for silence.
 
     Raises:
         RunError: If the loss or a weight is no longer a number, or the disk is full.
-        KeyboardInterrupt: If it is interrupted, behind a last checkpoint.
+        KeyboardInterrupt: If it is interrupted, after a last checkpoint.
     """
     checkpoints = Checkpoints(os.path.join(folder, CHECKPOINTS))
     if not model.optimizer.built:
@@ -115,9 +115,9 @@ def train(
             if not math.isfinite(logs["loss"]):
                 raise _diverged(f"The loss was {logs['loss']} in epoch {epoch + 1}")
             if finished:
-                # Where the optimizer keeps a mean of the weights, that is the result.
+                # If the optimizer keeps a mean of the weights, that is the result.
                 model.optimizer.finalize_variable_values(model.trainable_variables)
-            # The stages of a small dataset have few steps, and would else be lost as a whole.
+            # A stage of a small dataset has few steps, and would otherwise be lost as a whole.
             if finished or due(done, part=0.25):
                 _save(model, checkpoints, done, finished)
             if finished:
@@ -130,7 +130,7 @@ class _Due:
     """Says when the next checkpoint is due.
 
     Args:
-        steps, minutes: How far they are apart.
+        steps, minutes: Distance between checkpoints.
         start: Step of the last one.
     """
 
@@ -141,7 +141,7 @@ class _Due:
         self.saved, self.time = start, time.monotonic()
 
     def __call__(self, done, part=1.0):
-        """Return whether one is due after `done` steps, at `part` of the distance; it then was."""
+        """Return whether one is due after `done` steps, at `part` of the distance, and note it."""
         now = time.monotonic()
         if done - self.saved < part * self.steps and now - self.time < self.seconds:
             return False
@@ -153,10 +153,10 @@ class _Due:
 def _interruptions() -> Iterator[list[int]]:
     """Collect the first SIGINT or SIGTERM within the `with` block; the next one ends the process.
 
-    A step is then brought to its end, and a checkpoint written.
+    After the first, the current step ends and a checkpoint is written.
     """
     received = []
-    # Signals arrive in the main thread alone; of several processes, none can stop by itself.
+    # Signals arrive only in the main thread; and one of several processes cannot stop alone.
     if threading.current_thread() is not threading.main_thread() or not is_one_process():
         yield received
         return
@@ -181,7 +181,7 @@ def state(model: keras.Model) -> dict[str, keras.Variable]:
     """Return all variables that the next step depends on, by number."""
     variables = [*model.variables, *model.optimizer.variables]
     unique = list({id(variable): variable for variable in variables}.values())
-    # By number: Keras names nameless layers by a count that continues from stage to stage.
+    # By number, because Keras names nameless layers by a count that continues over stages.
     return {f"{number:05d}": variable for number, variable in enumerate(unique)}
 
 
@@ -191,7 +191,7 @@ def clear_checkpoints(folder: str) -> None:
 
 
 def _numpy(value):
-    # NumPy cannot read a variable that has a copy on each device by itself.
+    # NumPy itself cannot read a variable with a copy on each device.
     return keras.ops.convert_to_numpy(value)
 
 
@@ -200,7 +200,7 @@ def _floats(logs):
 
 
 def _save(model, checkpoints, done, finished=False):
-    # Every worker reads: a sum over the replicas of all workers takes all of them.
+    # Every worker reads, because a sum over all replicas needs all workers.
     arrays = {name: _numpy(variable) for name, variable in state(model).items()}
     if not all(np.isfinite(array).all() for array in arrays.values() if array.dtype.kind == "f"):
         raise _diverged(f"A weight was no longer a number at step {done:,}")
@@ -211,13 +211,13 @@ def _save(model, checkpoints, done, finished=False):
 
 def _diverged(what):
     return RunError(
-        f"{what}: training has diverged, and its weights are of no use. Lower the learning rate, "
+        f"{what}: training has diverged, and its weights are useless. Lower the learning rate, "
         "and use another --work_dir."
     )
 
 
 def _restore(model, checkpoints):
-    """Load the newest checkpoint into the model, where there is one, and return its position."""
+    """Load the newest checkpoint, if any, into the model, and return its position."""
     found = checkpoints.load()
     arrays, position = found or ({}, {"step": 0, "finished": False})
     check_agreement("step of the newest checkpoint", position["step"])
@@ -227,8 +227,8 @@ def _restore(model, checkpoints):
     expected = {name: tuple(variable.shape) for name, variable in variables.items()}
     if expected != {name: array.shape for name, array in arrays.items()}:
         raise RunError(
-            f"The checkpoints in {checkpoints.folder} are of another model. Delete that folder to "
-            "start again, or use another --work_dir."
+            f"The checkpoints in {checkpoints.folder} belong to another model. Delete that folder "
+            "to start again, or use another --work_dir."
         )
     for name, variable in variables.items():
         variable.assign(arrays[name])
@@ -236,10 +236,10 @@ def _restore(model, checkpoints):
 
 
 def _add_to_metrics(model, sums):
-    """Add what the metrics had summed up before the run was stopped.
+    """Add the sums that the metrics had before the run was stopped.
 
-    Keras makes the variables of some metrics only within the first step, so there is nothing to
-    restore them to before it. All of them are sums.
+    Keras makes the variables of some metrics only within the first step, so they cannot be restored
+    before it. All of them are sums.
     """
     for variable, value in zip(model.metrics_variables, sums, strict=True):
         variable.assign(_numpy(variable) + np.asarray(value, variable.dtype))

@@ -1,4 +1,4 @@
-"""A classifier as it is trained: through random masks, or augmented; and its optimizers."""
+"""The training of a classifier: with random masks or augmentation; and its optimizers."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ PAPER_BOUNDARIES = (80 / 200, 150 / 200)
 
 
 class MaskedClassifier(keras.Model):
-    """A classifier in training: some of the images are seen through masks.
+    """A classifier in training, which sees some of the images through masks.
 
     Args:
         classifier: The `Classifier` to train.
@@ -38,8 +38,8 @@ class MaskedClassifier(keras.Model):
         self.classifier = classifier
         self.masks = masks
         self.augmentation = augmentation
-        # Made here, since Keras would make the variables of compiled metrics within the first
-        # step, which fails where a step runs on several devices.
+        # Made here, because Keras would make the variables of compiled metrics within the first
+        # step, which fails if a step runs on several devices.
         self.accuracy = keras.metrics.SparseCategoricalAccuracy(name="accuracy")
         self.built = True
 
@@ -50,7 +50,7 @@ class MaskedClassifier(keras.Model):
         super().compile(optimizer=optimizer, loss=loss, jit_compile=jit_compile, **kwargs)
 
     def normalized(self, images: Any, training: bool = False) -> Any:
-        """Return the images as the trunk is to see them."""
+        """Return the images as the trunk sees them."""
         if self.augmentation is not None:
             images = self.augmentation(images, training=training)
         normalized = self.classifier.normalize(images)
@@ -84,7 +84,7 @@ def fast_optimizer(settings: Settings, num_steps: int) -> keras.optimizers.Optim
 def paper_optimizer(settings: Settings, num_steps: int) -> keras.optimizers.Optimizer:
     """Return the authors' SGD with their rates and schedule."""
     rate = 1e-3 if settings.learning_rate is None else settings.learning_rate
-    # A boundary is the last step of the rate before it.
+    # A boundary is the last step with the rate before it.
     schedule = keras.optimizers.schedules.PiecewiseConstantDecay(
         [round(boundary * num_steps) - 1 for boundary in PAPER_BOUNDARIES],
         [rate, rate * 0.1, rate * 0.01],
@@ -102,8 +102,8 @@ def augmentation(strength: float, seed: int) -> keras.Layer | None:
     Random windows have shifted them already.
 
     Args:
-        strength: 1 for zooms to a window of 0.7 to 1.1 of each side, brightness of up to a tenth,
-            and a fifth more or less of contrast; in proportion.
+        strength: 1 for zooms to a window of 0.7 to 1.1 of each side, a tenth more or less of
+            brightness and a fifth more or less of contrast; other values in proportion.
         seed: Seed; the states of the generators are variables of the layer.
     """
     if not strength:
@@ -112,11 +112,11 @@ def augmentation(strength: float, seed: int) -> keras.Layer | None:
     # Each side has its own zoom, so that proportions change as well.
     zoom = (-0.3 * strength, 0.1 * strength)
     contrast = min(0.2 * strength, 0.99)  # both ways; a single number would only raise it
-    # In float32 whatever the policy: half precision has too few grey levels.
+    # Always in float32: half precision has too few grey levels.
     return keras.Sequential(
         [
             layers.RandomZoom(zoom, zoom, seed=seed, dtype="float32"),
-            # Seeds of their own, or a brighter image would always have more contrast.
+            # Different seeds, or a brighter image would always have more contrast.
             layers.RandomBrightness(0.1 * strength, seed=seed + 1, dtype="float32"),
             layers.RandomContrast((contrast, contrast), seed=seed + 2, dtype="float32"),
         ],

@@ -1,4 +1,4 @@
-"""Random geometric masks, so that a classifier has seen masked images before it judges them."""
+"""Random geometric masks, which show a classifier masked images before it has to judge them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ class RandomMasks(keras.layers.Layer):
             return keras.random.uniform((batch_size, columns), seed=self.seed_generator)
 
         extents = self.min_extent + (self.max_extent - self.min_extent) * uniform(2)
-        # The smaller a mask, the further it may lie off the middle; it never leaves the image.
+        # A smaller mask may lie further from the middle; it never leaves the image.
         center = 0.5 + (uniform(2) - 0.5) * ops.maximum(1.0 - extents, 0.0)
         unit = [center, extents]
         if self.shape.rotates:
@@ -76,7 +76,7 @@ class RandomMasks(keras.layers.Layer):
 
 
 class ReplicaSeeds(keras.random.SeedGenerator):
-    """Seeds that differ from device to device, where the state of the generator does not."""
+    """Seeds that differ between devices, although the state of the generator does not."""
 
     def next(self, ordered=True):
         seed = super().next(ordered)

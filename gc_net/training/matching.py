@@ -1,4 +1,4 @@
-"""What the ways to warm a detector up have in common."""
+"""The base class of the models that warm up a detector."""
 
 import abc
 from typing import Any, ClassVar
@@ -9,12 +9,11 @@ from gc_net.detector import Detector
 
 
 class Matching(keras.Model, abc.ABC):
-    """A detector that is trained to give what it is shown.
+    """A detector that is trained to return given targets.
 
     Args:
         detector: The `Detector` to train.
-        on_features: Whether it is shown what `detector.features` gives of images, in place of
-            images.
+        on_features: Whether its inputs are the outputs of `detector.features`, instead of images.
     """
 
     usual_name: ClassVar[str]
@@ -34,7 +33,7 @@ class Matching(keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def add_parts(self) -> None:
-        """Make what is needed beside the detector."""
+        """Make the parts that are needed besides the detector."""
 
     @abc.abstractmethod
     def make_loss(self) -> Any:

@@ -1,4 +1,4 @@
-"""A detector as it is warmed up: it learns to place given shapes."""
+"""The warm-up of a detector: it learns to place given shapes."""
 
 from gc_net.generators.model import ModelGenerator
 from gc_net.losses.masks import OverlapLoss
@@ -8,8 +8,8 @@ from gc_net.training.matching import Matching
 class ShapeMatching(Matching):
     """A detector that is trained to place given shapes.
 
-    Both shapes are drawn by the same generator and compared as masks, so it does not matter that
-    one shape has several sets of coefficients, as a rotated one has.
+    The same generator draws both shapes, and they are compared as masks. So it does not matter that
+    a rotated shape has several sets of coefficients.
 
     Args:
         detector: The `Detector` to train.

@@ -1,4 +1,4 @@
-"""What a network is to learn of a view: the target of its image, put where the view shows it."""
+"""The target of a view: the target of its image, moved to where the view shows it."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from gc_net.shapes.base import Shape
 if TYPE_CHECKING:
     from gc_net.teachers.base import Targets
 
-# An object of which a window shows no more of its side than this teaches nothing.
+# If a window shows no more of an object's side than this, it teaches nothing.
 _SMALLEST = 0.05
 
 
@@ -19,12 +19,12 @@ class ShownTargets:
     """The targets of R views of N images.
 
     Args:
-        targets: What a teacher has said of the images.
-        windows: [R, 5], what each view shows, see `transforms.random_windows`.
+        targets: A teacher's targets of the images.
+        windows: [R, 5], the window of each view, see `transforms.random_windows`.
         resize_size: Side of the squashed images.
         images: [R], the image of each view; None if there is one view of each.
-        mask_size: Side of masks, for a head that learns edges and a mask of `Targets` of boxes;
-            None for one that learns shapes.
+        mask_size: Side of masks, for a head that learns edges and a mask from `Targets` of boxes;
+            None for a head that learns shapes.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class ShownTargets:
         self._weights = tf.constant(weights, tf.float32)
 
     def __call__(self, views):
-        """Return what to learn of views [B], and the weight of each; may run inside a graph.
+        """Return the targets of views [B], and the weight of each; may run inside a graph.
 
-        The former are coefficients [B, n], or a dict of edges [B, 4] and mask [B, S, S].
+        Targets are coefficients [B, n], or a dict of edges [B, 4] and mask [B, S, S].
         """
         shown, weights = tf.gather(self._placed, views), tf.gather(self._weights, views)
         if self._mask_size is None:
@@ -65,21 +65,21 @@ class ShownTargets:
 
 
 def masks_in_windows(masks: tf.Tensor, windows: tf.Tensor, size: int) -> tf.Tensor:
-    """Return what windows show of masks, float32 [B, size, size] in 0–1.
+    """Return the parts of masks in windows, float32 [B, size, size] in 0–1.
 
     Args:
         masks: uint8 [B, H, W] of whole images.
-        windows: [B, 5] rows of (top, left, flip, height, width), relative to the image but for
-            flip, which is not 0 where the window is mirrored.
+        windows: [B, 5] rows of (top, left, flip, height, width), relative to the image; flip is not
+            0 if the window is mirrored.
     """
     masks = tf.cast(masks, tf.float32)[..., None] / 255
-    # Cells at the border have centres within the image: what lies beyond them is as they are.
+    # Cells at the border have centres within the image; beyond them, their values are repeated.
     masks = tf.pad(masks, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="SYMMETRIC")
     flip = windows[:, 2] != 0
     windows = tf.cast(windows, tf.float32)
 
     def first_and_last(start, extent, cells):
-        """Return where the first and the last cell's centre lie, as `crop_and_resize` counts."""
+        """Return the centres of the first and the last cell, as `crop_and_resize` counts."""
         ends = [start + extent * part for part in (0.5 / size, 1 - 0.5 / size)]
         return [(end * cells + 0.5) / (cells + 1) for end in ends]
 

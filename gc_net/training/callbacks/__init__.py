@@ -1,4 +1,4 @@
-"""Keras callbacks that show how training goes, and say what to change when it goes wrong.
+"""Keras callbacks that show the progress of a training, and what to change if it goes wrong.
 
 from gc_net.training.callbacks import CsvLog, HealthCheck, ImageSummaries, ProgressBar
 
@@ -6,7 +6,7 @@ model.fit(
     batches,
     epochs=10,
     callbacks=[
-        ProgressBar(),  # before `HealthCheck`, whose messages stand below an epoch's line
+        ProgressBar(),  # before `HealthCheck`, so that its messages come below an epoch's line
         HealthCheck(),
         CsvLog("run/log.csv"),
         ImageSummaries("run/tensorboard", images),

@@ -1,4 +1,4 @@
-"""CorLoc after each epoch; a number to look at, and no more."""
+"""CorLoc after each epoch, for orientation only."""
 
 import sys
 from collections.abc import Callable
@@ -22,8 +22,8 @@ CORLOC = "test_corloc (not used for any choice)"
 class CorLoc(keras.callbacks.Callback):
     """Add CorLoc on evenly spaced images with boxes to the logs of each epoch.
 
-    Nothing is chosen by it: it is for orientation alone. It must come before the callbacks that
-    show or write the logs.
+    It is for orientation only: nothing is chosen by it. It must come before the callbacks that show
+    or write the logs.
 
     Args:
         batches: Batches of `pipeline.evaluation_batches` with boxes.
@@ -39,7 +39,7 @@ class CorLoc(keras.callbacks.Callback):
 
     @classmethod
     def of(cls, run: "StageRun", model: keras.Model) -> list["CorLoc"]:
-        """Return the one that a run's --log_corloc asks for, in a list, or none."""
+        """Return a list with the callback that a run's --log_corloc asks for, or an empty list."""
         count = run.options.log_corloc
         truth = run.dataset.truth("test") if count else None
         if truth is None:

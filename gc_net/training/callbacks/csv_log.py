@@ -1,4 +1,4 @@
-"""A row per epoch in a CSV file that survives being killed and resumed."""
+"""A row per epoch in a CSV file that survives kills and resumption."""
 
 import csv
 import io
@@ -12,10 +12,10 @@ from gc_net.atomic_files import replaced_file
 class CsvLog(keras.callbacks.Callback):
     """Write each epoch's logs as a row of a CSV file.
 
-    Unlike `keras.callbacks.CSVLogger`, whose `append` repeats the epochs that are trained again
-    after a resume and goes on behind half a line, this one drops the rows of the epochs to come
-    and anything broken. The whole file is replaced after each epoch, so it is always whole;
-    a log is small. Columns are those of all rows together, in the order they appeared.
+    After a resume, `keras.callbacks.CSVLogger` with `append` repeats epochs that are trained again,
+    and continues after half a line. This callback drops the rows of later epochs and all broken
+    lines. It replaces the whole file after each epoch, so the file is always complete; a log is
+    small. Columns are those of all rows, in the order in which they appeared.
 
     Args:
         path: File to write; its folder must exist. Epochs count from 0, as in Keras.
@@ -33,7 +33,7 @@ class CsvLog(keras.callbacks.Callback):
         self._rows = None
 
     def on_epoch_begin(self, epoch, logs=None):
-        # Only here is it known with which epoch training resumes.
+        # Only here is the epoch known at which training resumes.
         if self._rows is None:
             self._rows = [row for row in read_log(self.path) if row["epoch"] < epoch]
 
@@ -45,13 +45,12 @@ class CsvLog(keras.callbacks.Callback):
 def read_log(path: str | os.PathLike) -> list[dict[str, float]]:
     """Read a CSV log: a list of dicts of numbers, without cells that are empty.
 
-    Lines that are broken, as a killed writer of another kind may leave them, are left out, and
-    where an epoch occurs more than once the last one counts. A file that does not exist is an
-    empty log.
+    Broken lines, which another writer may leave when it is killed, are left out. If an epoch occurs
+    more than once, the last one counts. A missing file is an empty log.
     """
     try:
         with open(path, newline="", encoding="utf-8") as file:
-            # A last line without its end may have lost digits that cannot be missed otherwise.
+            # A last line without its end may have lost digits without any other sign.
             lines = [line for line in file if line.endswith("\n")]
     except FileNotFoundError:
         return []

@@ -1,4 +1,4 @@
-"""Watches a detector's training without boxes and says in plain words what goes wrong."""
+"""Checks a detector's training without boxes, and reports failures in plain words."""
 
 import dataclasses
 import math
@@ -8,14 +8,14 @@ import keras
 
 from gc_net.training.health_rules import Finding, Setup, TrainingHistory, diagnose
 
-# A mode counts as over when it has not been seen for this many epochs: a value that swings about
-# its threshold is one warning, not ten.
+# A failure counts as over after this many epochs without it. So a value that moves around its
+# threshold gives one warning, not ten.
 EPOCHS_TO_RECOVER = 2
 
 
 @dataclasses.dataclass
 class Episode:
-    """One failure mode, from the epoch it was first seen in to the last. Epochs count from 0."""
+    """A failure mode, from the first epoch with it to the last. Epochs count from 0."""
 
     mode: str
     first_epoch: int
@@ -27,13 +27,13 @@ class Episode:
 class HealthCheck(keras.callbacks.Callback):
     """Recognise each failure mode of `gc_net.training.health_rules` from the logs of the epochs.
 
-    Each mode is reported once until it is over, and all of them in a summary at the end.
+    Each mode is reported once until it is over. A summary at the end has all of them.
 
     Args:
         stop: Whether to end training when the loss is NaN or infinite, within the epoch.
         report: Function of a message; `print` by default. On all workers but one, pass a
-            function that does nothing, so that `stop` still works on each.
-        setup: A `Setup`; what is not given is taken from the model.
+            function that does nothing; `stop` then still works on each.
+        setup: A `Setup`; taken from the model if None.
         watch_spread: Whether to look for shapes that are all the same. Pass False where batches
             are single images, which have no spread.
         fresh: Whether the detector's head starts from initial values. Pass False where a warm-up
@@ -68,7 +68,7 @@ class HealthCheck(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self.episodes, self._history, self._first_epoch = [], [], None
-        # Now, before a schedule lowers the rate: messages speak of what was set.
+        # Before a schedule lowers the rate, because messages name the rate that was set.
         self._setup = self.setup or setup_of(self.model)
 
     def on_train_batch_end(self, batch, logs=None):
@@ -90,7 +90,7 @@ class HealthCheck(keras.callbacks.Callback):
         self.report(self.summary())
 
     def summary(self) -> str:
-        """Return what was seen, one line per mode."""
+        """Return the failures that were found, one line per mode."""
         epochs = len(self._history)
         if not self.episodes:
             return f"Health: nothing wrong seen in {epochs} epoch{'s' * (epochs != 1)}."
@@ -133,7 +133,7 @@ class HealthCheck(keras.callbacks.Callback):
 
 
 def setup_of(model: keras.Model) -> Setup:
-    """Return the `Setup` of a compiled `GCNet`, or as much of it as another model has."""
+    """Return the `Setup` of a compiled `GCNet`, or the part of it that another model has."""
     optimizer = getattr(model, "optimizer", None)
     classifier = getattr(model, "classifier", None)
     return Setup(

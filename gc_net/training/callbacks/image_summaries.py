@@ -1,7 +1,7 @@
-"""TensorBoard's event files: the logs as curves, and what becomes of a few images as pictures.
+"""TensorBoard's event files: the logs as curves, and predictions on a few images as pictures.
 
-`tf.summary.scalar` and `tf.summary.image` need TensorBoard to be installed where training runs;
-`tf.summary.write` does not, so what they would write is put together here.
+`tf.summary.scalar` and `tf.summary.image` need an installed TensorBoard; `tf.summary.write` does
+not. So this module builds what they would write.
 """
 
 import os
@@ -46,13 +46,13 @@ class Scalars(keras.callbacks.Callback):
         self._writer.close()
 
     def write(self, logs: Mapping[str, float]) -> None:
-        """Write what belongs to an epoch."""
+        """Write the summaries of an epoch."""
         for name, value in logs.items():
             _write(name, np.float32(value), "scalars")
 
 
 class ImageSummaries(Scalars):
-    """Write, beside the scalars, what a `GCNet` makes of the same images after each epoch.
+    """Write the scalars, and the predictions of a `GCNet` on the same images after each epoch.
 
     Each image becomes a strip: the image with the shape in black and its box in blue, the mask,
     and the object and background images as the classifier sees them.
@@ -60,7 +60,7 @@ class ImageSummaries(Scalars):
     Args:
         log_dir: Folder of the event files.
         images: [N, S, S, 3] RGB in 0–255, of the model's size; a handful.
-        captions: What to call them; numbers by default.
+        captions: Their names; numbers by default.
         longer_side: Side of each picture in pixels.
 
     Example:

@@ -1,4 +1,4 @@
-"""One line per epoch with what matters, and the time left for the stage and for the run."""
+"""One line per epoch with the main logs, and the time left for the stage and for the run."""
 
 import shutil
 import sys
@@ -11,7 +11,7 @@ import keras
 from gc_net.progress import duration
 from gc_net.training.callbacks.corloc import CORLOC
 
-# Of the seventeen values a detector logs, those that one looks at; and a classifier's.
+# The most useful of the seventeen values that a detector logs, and those of a classifier.
 SHOWN = {
     "loss": "loss",
     "area_loss": "area",
@@ -25,18 +25,18 @@ SHOWN = {
 _SECONDS_BETWEEN = 0.2
 
 
-# Keras leaves out its own bar where `fit` is given a kind of it.
+# Keras leaves out its own bar if `fit` gets a subclass of it.
 class ProgressBar(keras.callbacks.ProgbarLogger):
     """Show the epoch, the step, a few of the logs, and the time left.
 
-    On a terminal the line is renewed while an epoch runs; elsewhere one line is written when it
-    ends. `fit(verbose=0)` silences it.
+    On a terminal, the line is updated during an epoch; elsewhere, one line is written at its end.
+    `fit(verbose=0)` silences it.
 
     Args:
         shown: Dict of log name to the word shown for it; names that are not logged are left out.
         stream: Where to write, stdout by default.
-        stage: What to begin a line with, e.g. `"Stage 3 of 5"`.
-        later_steps: Work of the stages to come, in steps of this one; it is taken to go as fast.
+        stage: Beginning of each line, e.g. `"Stage 3 of 5"`.
+        later_steps: Work of later stages, in steps of this one; they are assumed to be as fast.
 
     Example:
         model.fit(batches, epochs=10, callbacks=[ProgressBar()])
@@ -58,7 +58,7 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
 
     def on_train_begin(self, logs=None):
         super().on_train_begin(logs)
-        self._first = None  # time and step at the end of the first batch: tracing is behind it
+        self._first = None  # time and step at the end of the first batch, after tracing
         self._steps_done = 0
         self._last_drawn = float("-inf")
         self._epoch_start = time.monotonic()
@@ -78,7 +78,7 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
             self._last_drawn = now
             step = f"{self.seen}/{self.target}" if self.target else f"{self.seen}"
             line = "  ".join([self._head(), step, self._left(now), *self._values(logs)])
-            # A line that wraps could not be renewed.
+            # A line that wraps could not be updated.
             line = line[: shutil.get_terminal_size().columns - 1]
             self._out().write(f"\r{line}\x1b[K")
             self._out().flush()
@@ -96,7 +96,7 @@ class ProgressBar(keras.callbacks.ProgbarLogger):
         self._out().flush()
 
     def _out(self):
-        # Looked up each time, so that a stdout replaced meanwhile is respected.
+        # Looked up each time, in case stdout has been replaced.
         return sys.stdout if self.stream is None else self.stream
 
     def _is_terminal(self):
