@@ -1,7 +1,7 @@
-"""Looking through a dataset for what would spoil training or evaluation.
+"""Checks a dataset for problems that would spoil training or evaluation.
 
-Every image is decoded, every box compared with its image, and files that occur twice are found by
-their contents. The outcome is a `Report` (`gc_net.datasets.check_report`).
+It decodes every image, compares every box with its image, and finds files that occur twice by their
+contents. The result is a `Report` (`gc_net.datasets.check_report`).
 """
 
 import concurrent.futures
@@ -21,7 +21,7 @@ from gc_net.progress import track
 if TYPE_CHECKING:
     from gc_net.data.splits import Dataset, Split
 
-# Images handed out at once: enough to keep all threads busy, few enough to hold in memory.
+# Images per chunk: enough to keep all threads busy, few enough to hold in memory.
 _CHUNK = 1024
 # Formats differ in whether the last pixel counts, and scaled boxes are rounded.
 BOX_TOLERANCE = 1.0
@@ -34,8 +34,8 @@ def check_dataset(
 
     Args:
         dataset: A `Dataset`.
-        workers: Number of threads; that of the processors if None.
-        batch_size, num_folds: Of the training that is planned: each classifier needs a batch.
+        workers: Number of threads; one for each processor if None.
+        batch_size, num_folds: Of the planned training: each classifier needs a batch.
 
     Example:
         report = check_dataset(datasets.get("folder", data_dir="my_photos"))
@@ -62,8 +62,8 @@ def measure(split: "Split", workers: int | None = None) -> tuple[np.ndarray, lis
     """Decode every image of a split.
 
     Returns:
-        [N, 2] int32 heights and widths, 0 where an image cannot be read, and the list of
-        `(index, reason)` of those that cannot.
+        [N, 2] int32 heights and widths, 0 for unreadable images, and the list of `(index, reason)`
+        of unreadable images.
     """
 
     def read(index):
@@ -87,10 +87,10 @@ def measure(split: "Split", workers: int | None = None) -> tuple[np.ndarray, lis
 def find_duplicates(
     splits: "Sequence[Split]", workers: int | None = None
 ) -> tuple[list, list, int]:
-    """Find files of the same contents.
+    """Find files with the same contents.
 
-    Files are hashed only where another has the same size; empty ones, and images that are not
-    files, are left out.
+    A file is hashed only if another has the same size. Empty files, and images that are not files,
+    are left out.
 
     Returns:
         Groups of files that are in more than one split; groups of one split that have more than
@@ -170,7 +170,7 @@ def _check_boxes(split, sizes, truth, report):
 
 
 def _map(function, count, workers):
-    """Yield `function(0)`, …, `function(count − 1)`, computed in threads a chunk at a time."""
+    """Yield `function(0)` to `function(count − 1)`, computed in threads, chunk by chunk."""
     with concurrent.futures.ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         for start in range(0, count, _CHUNK):
             yield from pool.map(function, range(start, min(start + _CHUNK, count)))

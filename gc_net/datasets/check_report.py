@@ -1,4 +1,4 @@
-"""What a check of a dataset found, as text and as JSON."""
+"""The report of a dataset's check, as text and as JSON."""
 
 import dataclasses
 import errno
@@ -17,14 +17,14 @@ _SMALLEST_CLASSES = 5
 
 @dataclasses.dataclass
 class SplitReport:
-    """What was found in one split.
+    """The findings in one split.
 
     Attributes:
         class_counts: Images of each class, in label order.
         unreadable: `(file, reason)` each.
         sizes: `(file, width, height)` of the `"smallest"`, `"median"` and `"largest"` image.
         num_boxes: None if the split has no boxes.
-        without_boxes: Files that no box belongs to, where the split has boxes.
+        without_boxes: Files without a box, if the split has boxes.
         boxes_outside: `(file, box xyxy, width, height)` each.
         box_error: Why the boxes could not be read.
     """
@@ -44,11 +44,11 @@ class SplitReport:
 
 @dataclasses.dataclass
 class Report:
-    """What was found in a dataset; `duplicates_…` are groups of `"split: file"`.
+    """The findings in a dataset; its duplicates are groups of `"split: file"`.
 
     Attributes:
-        unread: Pictures of kinds that are not read.
-        batch_size, num_folds: Of the training that is planned.
+        unread: Pictures of kinds that cannot be read.
+        batch_size, num_folds: Of the planned training.
     """
 
     dataset: str
@@ -84,7 +84,7 @@ class Report:
         return [(what, examples) for what, examples in found if examples]
 
     def _problems_of_training(self):
-        """Return what a training would stop at, or learn nothing from."""
+        """Return problems that would stop a training, or from which it would learn nothing."""
         counts = self.splits["train"].class_counts
         readable = self.splits["train"].num_images - len(self.splits["train"].unreadable)
         # A classifier of one fold is fitted on the images of the others.
@@ -116,11 +116,11 @@ class Report:
         return f"convert them to JPEG{f', or `{INSTALL_HEIC}` for HEIC' if heic else ''}"
 
     def text(self, all_classes: bool = False, examples: int = 5) -> str:
-        """Return the report for a person.
+        """Return the report as text.
 
         Args:
-            all_classes: List the images of every class rather than of the smallest ones.
-            examples: How many files to name of each kind of problem.
+            all_classes: List the images of every class, not only of the smallest ones.
+            examples: How many files to name for each kind of problem.
         """
         lines = [f"{self.dataset} {self.root}".rstrip(), f"{len(self.class_names):,} classes"]
         for name, split in self.splits.items():
@@ -143,7 +143,7 @@ class Report:
             if len(found) > examples:
                 lines.append(f"  … and {len(found) - examples:,} more")
         lines += ["", "No problems found." if not self.problems else "Problems were found."]
-        # Names of files may hold what a terminal cannot print.
+        # File names may have characters that a terminal cannot print.
         return "\n".join(lines).encode("utf-8", "backslashreplace").decode()
 
     def save(self, path: str | os.PathLike) -> None:
@@ -156,7 +156,7 @@ class Report:
 
 
 def check_place(path: str | os.PathLike) -> None:
-    """Raise an `OSError` if no report can be saved: better before than after all the work."""
+    """Raise an `OSError` if no report can be saved, before all the work."""
     if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     with tempfile.TemporaryFile(dir=_make_folder(path)):

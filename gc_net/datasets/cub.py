@@ -10,12 +10,12 @@
         parts/part_locs.txt       <image id> <part id> <x> <y> <1 = visible>
         images/
 
-Ids may have gaps, as they do in a partial copy. Boxes and parts are for evaluation only; the parts
-may be missing.
+Ids may have gaps, as in a partial copy. Boxes and parts are for evaluation only; the parts may be
+missing.
 
-The axis of a bird is the line from its beak to its tail. It is known for birds with both visible,
-with at least six visible parts, and with parts that spread at least 1.8 times as far along their
-main direction as across it: a bird that faces the camera has no axis that an image could show.
+The axis of a bird is the line from its beak to its tail. It is known if both are visible, if at
+least six parts are visible, and if the parts spread at least 1.8 times as far along their main
+direction as across it. A bird that faces the camera shows no axis.
 """
 
 import dataclasses
@@ -69,8 +69,8 @@ class CUB(Dataset):
     Args:
         data_dir: The `CUB_200_2011` folder or the one that holds it.
         seed: Not used; the split is part of the data.
-        num_classes: Only so many of the classes, spread evenly over the list, for trials that
-            need not take hours; all if None.
+        num_classes: Take only this many classes, spread evenly over the list, for short trials; all
+            if None.
 
     Example:
         split = CUB("data/CUB_200_2011").split("train")
@@ -199,11 +199,11 @@ def read_axes(data_dir: str) -> dict[int, float]:
 
 
 def axis_of(parts: Mapping[int, tuple], beak: int, tail: int) -> float | None:
-    """Return the angle of the axis of a bird in radians, or None if it shows none.
+    """Return the angle of a bird's axis in radians, or None if it shows no axis.
 
     Args:
         parts: {part id: (x, y)} of the visible parts.
-        beak, tail: Ids of the two parts that the axis joins.
+        beak, tail: Ids of the two ends of the axis.
     """
     if beak not in parts or tail not in parts or len(parts) < _MIN_PARTS:
         return None
@@ -213,7 +213,7 @@ def axis_of(parts: Mapping[int, tuple], beak: int, tail: int) -> float | None:
         return None
     (beak_x, beak_y), (tail_x, tail_y) = parts[beak], parts[tail]
     angle = np.arctan2(beak_y - tail_y, beak_x - tail_x)
-    # An axis has no direction: half a turn is the same one.
+    # An axis has no direction: half a turn gives the same axis.
     return float(angle - np.pi * np.ceil(angle / np.pi - 0.5))
 
 
@@ -226,7 +226,7 @@ def read_by_id(
         path: A text file of lines `<id> <value>`.
         parse: Function of the text after the id; a `ValueError` becomes a `DataError` with the
             file and line.
-        image_ids: If given, the ids that must be there, no fewer and no others.
+        image_ids: If given, exactly the ids that must be there.
     """
     known = None if image_ids is None else set(image_ids.tolist())
     values = {}

@@ -1,8 +1,8 @@
-"""Whether a copy of CUB-200-2011 is whole, and unpacking its archive.
+"""Checks whether a copy of CUB-200-2011 is complete, and unpacks its archive.
 
-Size and checksums of the archive are those that several dataset libraries publish alike. No
-checksums of the lists in it are published: lists are verified by their structure and counts, and
-their own checksums are shown, to compare two copies with each other.
+Size and checksum of the archive are those that several dataset libraries publish. Nobody publishes
+checksums of the lists in it. So lists are verified by their structure and counts, and their
+checksums are shown, to compare two copies with each other.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ LISTS = (
 
 @dataclasses.dataclass
 class Findings:
-    """What was found: `lines` for a person, and those of them that are `problems`."""
+    """The findings: `lines` to read, and those of them that are `problems`."""
 
     lines: list[str] = dataclasses.field(default_factory=list)
     problems: list[str] = dataclasses.field(default_factory=list)
@@ -52,7 +52,7 @@ class Findings:
         self.add(f"{what}: {found:,} of {expected:,}{lacking}", found != expected)
 
     def text(self) -> str:
-        """Return what was found, problems marked by `!`, and the verdict."""
+        """Return the findings, with problems marked by `!`, and the verdict."""
         if not self.problems:
             return "\n".join([*self.lines, "The copy is complete."])
         verdict = "The copy is not complete; lines that begin with ! say what differs."
@@ -124,8 +124,8 @@ def verify_copy(data_dir: str) -> Findings:
 def unpack(archive: str, output: str) -> str:
     """Unpack the archive into `output` and return its `CUB_200_2011` folder.
 
-    Members that would be written elsewhere, links out of the folder and devices are refused. The
-    folder appears under its name once it is complete.
+    Members that would be written elsewhere, links out of the folder, and devices are refused. The
+    folder gets its name only when it is complete.
     """
     target = os.path.join(output, FOLDER)
     if os.path.exists(target):
@@ -158,7 +158,7 @@ def _verify_images(findings, data_dir, lists):
         findings.count(f"{name} images on disk", len(listed) - len(missing), NUM_IMAGES[name])
         if missing:
             findings.add(f"{name} images listed but not on disk: {some(missing)}", problem=True)
-    # Folders carry the number of their class, so the lists can be held against each other.
+    # Folder names have the number of their class, so the lists can be compared with each other.
     astray = [
         file
         for file, label in zip(lists.files, lists.labels, strict=True)

@@ -6,10 +6,10 @@
         dogs/                                val/cats/…       (or valid, validation, test)
             b.png                            val/dogs/…
 
-Boxes are optional, are read by evaluation only, and may be a COCO JSON, a CSV or a folder of
-Pascal VOC XMLs (`gc_net.datasets.annotations`). One of these names in the folder is found by
-itself: `boxes.csv`, `boxes.json`, `annotations.csv`, `annotations.json`,
-`_annotations.coco.json`, or XML files below `annotations/` or `Annotations/`.
+Boxes are optional, and only evaluation reads them. They may be a COCO JSON, a CSV or a folder of
+Pascal VOC XMLs (`gc_net.datasets.annotations`). These names are found in the folder without an
+option: `boxes.csv`, `boxes.json`, `annotations.csv`, `annotations.json`, `_annotations.coco.json`,
+and XML files below `annotations/` or `Annotations/`.
 """
 
 import dataclasses
@@ -48,9 +48,9 @@ class Folder(Dataset):
 
     Args:
         data_dir: Folder of the class folders, or of `train` and `val` that hold them.
-        seed: Picks the test images where the folder has no `val` or `test` of its own.
-        boxes: Path of a box file, as given or below `data_dir`; looked for if None.
-        test_fraction: Part of each class that is split off for testing.
+        seed: Picks the test images if the folder has no `val` or `test`.
+        boxes: Path of a box file, as given or below `data_dir`; searched for if None.
+        test_fraction: Part of each class that becomes test images.
 
     Example:
         train = Folder("my_photos").split("train")
@@ -83,7 +83,7 @@ class Folder(Dataset):
         )
 
     def unread_pictures(self) -> list[str]:
-        """Return the names of pictures of kinds that are not read, such as raw ones."""
+        """Return the names of pictures of kinds that cannot be read, such as raw ones."""
         return unread_pictures(self.data_dir, IMAGE_EXTENSIONS)
 
     def truth(self, name):
@@ -118,7 +118,7 @@ class Folder(Dataset):
         return np.flatnonzero(wanted & (self._labels >= 0))
 
     def _find_boxes(self, boxes):
-        """Return the paths boxes may be read from; more than one is an error once they are."""
+        """Return the paths of box files; more than one is an error when boxes are read."""
         if boxes is not None:
             boxes = os.path.expanduser(os.fspath(boxes))
             inside = os.path.join(self.data_dir, boxes)
@@ -126,14 +126,14 @@ class Folder(Dataset):
             if found is None:
                 raise DataError(f"The box file {boxes} does not exist, nor does {inside}.")
             return [os.path.abspath(found)]
-        # By the names as they are listed: some file systems would find both spellings of one.
+        # By listed names: some file systems would find one file under both spellings.
         names = sorted(os.listdir(self.data_dir))
         paths = {name: os.path.join(self.data_dir, name) for name in names}
         found = [paths[name] for name in names if name in BOX_FILES]
         return found + [paths[n] for n in names if n in BOX_FOLDERS and _holds_xml(paths[n])]
 
     def _assign(self, listing, layout):
-        """Return the label, −1 for images that are left out, and the split of each image."""
+        """Return the label of each image, −1 if it is left out, and its split."""
         label_of = {name: label for label, name in enumerate(self.class_names)}
         parts = [part for part in (layout.train, layout.test) if part is not None]
         unknown = [name for part in parts for name in part.filled if name not in label_of]
@@ -163,7 +163,7 @@ class Folder(Dataset):
         return labels, is_test
 
     def _warn(self, listing, layout):
-        """Say what was left out, and which classes cannot be tested."""
+        """Warn of what was left out, and of classes that cannot be tested."""
         messages = []
         loose = layout.train.loose + (layout.test.loose if layout.test else 0)
         if loose:
@@ -184,7 +184,7 @@ class Folder(Dataset):
 
 
 def _without_box_folders(listing, boxes):
-    """Return the listing without folders of annotations alone, which are not empty classes."""
+    """Return the listing without folders that hold only annotations and are no classes."""
     names = {os.path.relpath(path, listing.root).replace(os.sep, "/") for path in boxes}
     keep = np.ones(len(listing.folders), dtype=bool)
     for name in names.union(BOX_FOLDERS):

@@ -1,4 +1,4 @@
-"""Where the classes and the splits of a user's folder are."""
+"""The places of classes and splits in a user's folder."""
 
 import dataclasses
 import hashlib
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gc_net.data.listing import Listing
 
 _TRAIN_NAMES = ("train", "training")
-# `test` first: where there are three parts, `val` was for choices made before the final figure.
+# `test` first: with three parts, `val` was for choices before the final figure.
 _TEST_NAMES = ("test", "testing", "val", "valid", "validation")
 
 
@@ -46,7 +46,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """Which part each split is read from; `test` is None if it is to be split off `train`.
+    """The part that each split is read from; `test` is None if it is a part of `train`.
 
     Attributes:
         train: `Part`.
@@ -62,9 +62,9 @@ class Layout:
 def find_layout(listing: "Listing") -> Layout:
     """Return the `Layout` of a `Listing`.
 
-    `train/` beside `test/` or `val/` is the training split, and the other one, if it has folders of
-    classes, that for testing. A `train/` without such a split is divided by seed, and so is a
-    folder that holds the classes itself: there `train` may well be the name of a class.
+    `train/` beside `test/` or `val/` is the training split. The other one, if it has folders of
+    classes, is the test split. A `train/` without such a split is divided by seed, and so is a
+    folder that holds the classes itself: there, `train` may be the name of a class.
     """
     whole = part(listing, "")
     by_lower_name = {name.lower(): name for name in whole.filled}
@@ -83,11 +83,11 @@ def find_layout(listing: "Listing") -> Layout:
 
 
 def _holds_classes(listing, whole, train):
-    """Return whether `train` is a folder of classes rather than a class, where no test split says.
+    """Return whether `train` is a folder of classes, not a class, if there is no test split.
 
-    A lone folder of images beside it, or several that are each smaller than any class in it, are
-    no classes: sheets and figures. Several that are as large as the classes in it are classes, and
-    it is one more, unless they repeat its folders. Anything between is an error.
+    A single folder of images beside it, or several that are each smaller than any class in it, are
+    no classes but other pictures, such as figures. Several that are as large as the classes in it
+    are classes, and `train` is one more, unless they repeat its folders. All else is an error.
     """
     beside = [part(listing, f"{name}/") for name in whole.filled if f"{name}/" != train.prefix]
     if not beside:
@@ -127,7 +127,7 @@ def part(listing: "Listing", prefix: str) -> Part:
 
 
 def check_classes(data_dir: str, train: Part, listing: "Listing") -> None:
-    """Raise a `DataError` that says what was found unless `train` holds two full classes."""
+    """Raise a `DataError` unless `train` has two classes with images."""
     folder = os.path.join(data_dir, train.prefix)
     layout = f"Expected {os.path.join(folder, '<class>', '<image>')}, two classes or more."
     if not len(listing.files):
@@ -156,11 +156,11 @@ def check_classes(data_dir: str, train: Part, listing: "Listing") -> None:
 def seeded_test_mask(
     files: Sequence[str], labels: np.ndarray, seed: int, fraction: float
 ) -> np.ndarray:
-    """Return a bool [N]: which images are for testing.
+    """Return a bool [N]: which images are test images.
 
     Each class gives `fraction` of its images, at least one, and keeps at least one. An image's
-    rank in its class depends on the seed and its own name alone, so that images added elsewhere
-    change nothing, and one more in the class moves at most one of the others.
+    rank in its class depends only on the seed and its own name. So images in other classes change
+    nothing, and another image in the class moves at most one of the others.
     """
     salt = f"{seed}:".encode()
     ranks = np.fromiter(

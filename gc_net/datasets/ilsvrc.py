@@ -8,8 +8,8 @@
     LOC_synset_mapping.txt                <wnid> <names>
 
 The two lists may lie in the `ILSVRC` folder or beside it. Labels are the places of the 1,000 wnids
-in ascending order, which is the order pretrained classifiers use, however few folders there are.
-Boxes are taken as they are written, in pixels counted from 0.
+in ascending order, as in pretrained classifiers, even if there are fewer folders. Boxes are taken
+as they are written, in pixels counted from 0.
 """
 
 import functools
@@ -33,8 +33,8 @@ _SOLUTION = "LOC_val_solution.csv"
 class ILSVRC(Dataset):
     """ILSVRC2012: 1,000 classes, 1.28 million training images, several boxes a test image.
 
-    The test split is the challenge's validation set, as in all of the literature. Folders are
-    listed when a split is asked for, from an index where there is one (`gc_net.data.index`).
+    The test split is the challenge's validation set, as in the literature. Folders are listed when
+    a split is used, from an index if there is one (`gc_net.data.index`).
 
     Args:
         data_dir: The `ILSVRC` folder or the one that holds it.
@@ -67,7 +67,7 @@ class ILSVRC(Dataset):
         return file_split(name, self.class_names, labels, listing.files, listing.root)
 
     def truth(self, name):
-        """Return the boxes of the test split; those of training images are never read."""
+        """Return the boxes of the test split; boxes of training images are never read."""
         check_split_name(name)
         if name == "train" or self._annotations is None:
             return None

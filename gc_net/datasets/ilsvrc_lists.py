@@ -34,10 +34,10 @@ def read_synsets(path: str | os.PathLike) -> dict[str, str]:
 
 
 def short_names(synsets: Mapping[str, str]) -> list[str]:
-    """Return the first name of each class, with the wnid after it where two share a name.
+    """Return the first name of each class, followed by the wnid if two classes share a name.
 
     Args:
-        synsets: {wnid: names with commas between}.
+        synsets: {wnid: names separated by commas}.
     """
     names = [text.partition(",")[0].strip() for text in synsets.values()]
     times = collections.Counter(names)

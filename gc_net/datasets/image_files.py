@@ -1,4 +1,4 @@
-"""What datasets made of image files share: making splits, joining boxes, naming places."""
+"""Shared by datasets of image files: making splits, joining boxes, naming places."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ def file_split(
 
 
 def join_boxes(image_indices: np.ndarray, boxes_xyxy: np.ndarray, num_images: int) -> Truth:
-    """Return the `Truth` of boxes that were read in any order.
+    """Return the `Truth` of boxes that are in any order.
 
     Args:
         image_indices: [M] integers, the image each box belongs to.
@@ -41,7 +41,7 @@ def join_boxes(image_indices: np.ndarray, boxes_xyxy: np.ndarray, num_images: in
     boxes_xyxy = np.asarray(boxes_xyxy, dtype=np.float32).reshape(-1, 4)
     starts = np.zeros(num_images + 1, dtype=np.int64)
     np.cumsum(np.bincount(image_indices, minlength=num_images), out=starts[1:])
-    # A stable sort keeps an image's boxes in the order of the file they came from.
+    # A stable sort keeps an image's boxes in the order of their file.
     return Truth(boxes_xyxy[np.argsort(image_indices, kind="stable")], starts)
 
 
@@ -66,8 +66,8 @@ def data_folder(data_dir: str | os.PathLike, marker: str, below: str) -> str:
 
     Args:
         data_dir: What the user gave.
-        marker: A file or folder that tells the right level.
-        below: Name of the level that may have been left out.
+        marker: A file or folder that identifies the right level.
+        below: Name of the level that the user may have left out.
     """
     data_dir = existing_folder(data_dir)
     for folder in (data_dir, os.path.join(data_dir, below)):

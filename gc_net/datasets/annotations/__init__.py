@@ -1,7 +1,7 @@
 """Boxes for evaluation from the files that annotation tools write.
 
-A reader is a function of a path to a list of `Record`s; adding a format is adding a file here and
-a line below.
+A reader is a function of a path to a list of `Record`s. To add a format, add a file here and a line
+below.
 """
 
 import os
@@ -27,7 +27,7 @@ _FORMAT_OF_SUFFIX = {".json": "coco", ".xml": "voc", ".csv": "csv"}
 
 
 def format_of(path: str | os.PathLike) -> str:
-    """Return the name of the format of `path`: a folder holds VOC XMLs, a file tells by suffix."""
+    """Return the name of the format of `path`: VOC for a folder, by suffix for a file."""
     if os.path.isdir(path):
         return "voc"
     if not os.path.exists(path):
@@ -44,7 +44,7 @@ def format_of(path: str | os.PathLike) -> str:
 
 
 def _is_list(path):
-    """Whether a JSON file is a list of tasks, as Label Studio's, and no object, as COCO's."""
+    """Return whether a JSON file is a list of tasks (Label Studio) and no object (COCO)."""
     try:
         with open(path, "rb") as file:
             return file.read(100).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")

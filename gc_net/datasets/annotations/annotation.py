@@ -1,4 +1,4 @@
-"""What annotation readers return."""
+"""The results of annotation readers."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import numpy as np
 
 from gc_net.data.splits import DataError
 
-# In pixels; up to here float32, which boxes are kept in, tells whole numbers apart.
+# In pixels. Up to here, float32, the type of boxes, represents all whole numbers.
 _LARGEST = 2**24
 
 
@@ -16,8 +16,8 @@ class Record(NamedTuple):
     """One box.
 
     Attributes:
-        place: Where it was read, for error messages.
-        files: Names the image may go by, the likeliest first.
+        place: File and line, for error messages.
+        files: Possible names of the image, the likeliest first.
         box_xyxy: Corners in pixels of the upright image; pixel i spans i to i + 1.
         label: Name of its class, or None if the format leaves it out.
     """
@@ -42,24 +42,24 @@ def load_json(path: str | os.PathLike) -> Any:
 def make_corners(
     place: str, x1: Any, y1: Any, x2: Any, y2: Any
 ) -> tuple[float, float, float, float]:
-    """Return four finite floats; a `DataError` says what was found instead."""
+    """Return four finite floats; otherwise raise a `DataError`."""
     try:
         corners = tuple(float(value) for value in (x1, y1, x2, y2))
     except (TypeError, ValueError, OverflowError):
         found = f"{(x1, y1, x2, y2)!r:.200}"
         raise DataError(f"{place}: expected four numbers, found {found}.") from None
-    if not all(abs(value) <= _LARGEST for value in corners):  # also where one is no number
+    if not all(abs(value) <= _LARGEST for value in corners):  # also if one is NaN
         raise DataError(f"{place}: the box {corners} is not finite, or larger than any image.")
     return corners
 
 
 def has_area(x1: float, y1: float, x2: float, y2: float) -> bool:
-    """Return whether a box has one, in the precision that boxes are kept in."""
+    """Return whether a box has an area, in the precision of boxes."""
     return np.float32(x1) < np.float32(x2) and np.float32(y1) < np.float32(y2)
 
 
 def make_box(place: str, x1: Any, y1: Any, x2: Any, y2: Any) -> tuple[float, float, float, float]:
-    """Return the corners of a box as floats; a `DataError` says what is wrong with them."""
+    """Return the corners of a box as floats; raise a `DataError` if they are wrong."""
     x1, y1, x2, y2 = make_corners(place, x1, y1, x2, y2)
     if not has_area(x1, y1, x2, y2):
         raise DataError(

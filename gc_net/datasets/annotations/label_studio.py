@@ -1,7 +1,7 @@
-"""Label Studio's JSON export: tasks with the `annotations` that people have made.
+"""Label Studio's JSON export: tasks with the `annotations` of people.
 
-Rectangles and ellipses are read, turned ones as the upright box around them. Annotations that were
-cancelled, and `predictions`, which nobody has looked at, are left out.
+Rectangles and ellipses are read; rotated ones become the upright box around them. Cancelled
+annotations, and `predictions`, which nobody has checked, are left out.
 """
 
 import math
@@ -13,7 +13,7 @@ from gc_net.data.splits import DataError
 from gc_net.datasets.annotations.annotation import Record, load_json, make_box
 
 _SHAPES = ("rectanglelabels", "ellipselabels")
-# Label Studio puts eight hexadecimal digits before the name of a file that was uploaded.
+# Label Studio puts eight hexadecimal digits before the name of an uploaded file.
 _UPLOADED = re.compile(r"(.*/)?[0-9a-f]{8}-([^/]+)")
 
 
@@ -94,7 +94,7 @@ def _corners(kind, value, width, height):
 
 
 def _files(place, data):
-    """Return the names that the image of a task may go by: it has one address among its data."""
+    """Return the possible names of a task's image, from the address among its data."""
     addresses = [data[key] for key in ("image", *data) if isinstance(data.get(key), str)]
     if not addresses:
         raise DataError(f"{place}: no address of an image in its data, {data!r:.200}.")
@@ -102,7 +102,7 @@ def _files(place, data):
         address = urllib.parse.urlsplit(addresses[0])
     except ValueError as error:
         raise DataError(f"{place}: {addresses[0]!r:.200} is no address: {error}.") from None
-    # Files that Label Studio serves from a folder are named behind ?d=.
+    # Files that Label Studio serves from a folder are named after ?d=.
     name = urllib.parse.parse_qs(address.query).get("d", [urllib.parse.unquote(address.path)])[0]
     name = name.lstrip("/") or addresses[0]
     uploaded = _UPLOADED.fullmatch(name)

@@ -1,7 +1,7 @@
-"""Finding the images that annotations speak of.
+"""Finding the images of annotations.
 
-No file named by an annotation is ever opened: names are looked up among the images that were found
-in the data folder, so none can lead out of it.
+No file that an annotation names is ever opened. Names are looked up among the images in the data
+folder, so none can lead out of it.
 """
 
 import posixpath
@@ -24,9 +24,9 @@ def match_images(
 ) -> np.ndarray:
     """Return the [M] index of each record's image.
 
-    A name fits an image if it is the image's path below `root`, the end of it (`"a.jpg"` for
-    `"cats/a.jpg"`), or continues it to the left (`"images/cats/a.jpg"`). A name without a suffix
-    fits an image of any. A `DataError` names those that fit no image, or several.
+    A name fits an image if it is the image's path below `root`, the end of that path (`"a.jpg"` for
+    `"cats/a.jpg"`), or a longer path with that end (`"images/cats/a.jpg"`). A name without a suffix
+    fits images with any suffix. A `DataError` lists names that fit no image, or several.
 
     Args:
         records: List of `Record`.
@@ -58,11 +58,11 @@ def match_images(
 def match_labels(
     records: "Sequence[Record]", labels: Sequence[int], class_names: Sequence[str]
 ) -> None:
-    """Raise a `DataError` unless each record's label, where it has one, is its image's class.
+    """Raise a `DataError` unless each record's label, if it has one, is its image's class.
 
     Args:
         records: List of `Record`.
-        labels: [M] label of each record's image, −1 for an image of no split, which is not checked.
+        labels: [M] label of each record's image; −1 for images in no split, which are not checked.
         class_names: Names in label order.
     """
     known = {_normal(name): label for label, name in enumerate(class_names)}
@@ -88,7 +88,7 @@ def _first(names, record, root):
 
 
 def _normal(text):
-    # The same accented letter is one code point on one system, two on another.
+    # An accented letter is one code point on some systems, two on others.
     return unicodedata.normalize("NFC", text)
 
 

@@ -1,9 +1,9 @@
-"""CSV with the header `path,xmin,ymin,xmax,ymax` and, if wanted, `label`.
+"""CSV with the header `path,xmin,ymin,xmax,ymax` and, optionally, `label`.
 
-Corners are edges in pixels counted from 0: the box of a whole image is 0, 0, width, height.
-Columns may stand in any order and others among them; `filename` and `class`, as some tools call
-them, are understood too. A `'` before a path or label that starts with =, +, - or @, which keeps
-spreadsheets from computing it, is no part of it.
+Corners are edges in pixels counted from 0: the box of a whole image is 0, 0, width, height. Columns
+    may have any order, with other columns among them. `filename` and `class`, the names in some
+    tools, work too. A `'` before a path or label that starts with =, +, - or @ keeps spreadsheets
+    from computing it. It is not a part of the path or label.
 """
 
 import csv

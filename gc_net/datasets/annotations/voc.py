@@ -1,9 +1,9 @@
-"""Pascal VOC: a folder of XML files, one an image, of any nesting.
+"""Pascal VOC: a folder of XML files, one for each image, at any depth.
 
-VOC counts pixels from 1 and includes the last one, so that the box of a whole image is
-1, 1, width, height: its left and top edge lie at xmin − 1 and ymin − 1. Many tools write the same
-files counting from 0. A 0 cannot occur in VOC's own counting, so if one box of the folder has one,
-all are taken as edges counted from 0, unchanged.
+VOC counts pixels from 1 and includes the last one. So the box of a whole image is 1, 1, width,
+height, and its left and top edge lie at xmin − 1 and ymin − 1. Many tools write the same files with
+pixels counted from 0. VOC itself never writes a 0, so if any box of the folder has one, all boxes
+are taken as edges counted from 0, unchanged.
 """
 
 import os
@@ -21,7 +21,7 @@ def read(path: str | os.PathLike) -> list[Record]:
     for xml in [path] if os.path.isfile(path) else _xml_files(path):
         file, objects = read_file(xml)
         folder = "" if xml == path else os.path.relpath(os.path.dirname(xml), path)
-        # Where images share names, the XML's own folder tells which one is meant.
+        # If images share names, the XML's own folder identifies the image.
         mirrored = "" if folder in ("", ".") else f"{folder.replace(os.sep, '/')}/{file}"
         files = (mirrored, file) if mirrored else (file,)
         found.extend((place, files, label, corners) for place, label, corners in objects)
@@ -49,7 +49,7 @@ def read_file(path: str | os.PathLike) -> tuple[str, list[tuple]]:
 
 
 class _Builder(ElementTree.TreeBuilder):
-    """Refuses document types, the only way for an XML to define entities that explode."""
+    """Refuses document types, which could define entities that expand without limit."""
 
     def doctype(self, name, pubid, system):
         raise DataError("it has a DOCTYPE, which annotations do not need")

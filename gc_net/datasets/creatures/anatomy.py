@@ -10,13 +10,12 @@ import numpy as np
 from gc_net.datasets.creatures.canvas import CIRCLE, Sketch, plane, tint
 from gc_net.datasets.creatures.heads import HEADS
 
-# The head alone names the class for certain. The body hints at it all along, as birds' do: its
-# pattern (shared by two classes), the pattern's colour and that of its tail fin are the class's own
-# with this probability each, else any class's. At 0 the smallest region that hides the class is
-# the head, and a localizer that hides the class has no reason to cover the rest; at 1 a head is
-# not needed.
+# Only the head identifies the class with certainty. The body gives hints, as with birds: its
+# pattern (shared by two classes), the pattern's colour and that of its tail fin are those of the
+# class with this probability each, and otherwise those of any class. At 0, hiding the head hides
+# the class, so a localizer has no reason to cover the rest. At 1, the head is not needed.
 BODY_EVIDENCE = 0.9
-# How far the colour of a pattern goes from that of the skin to that of a class.
+# Share of the class's colour in the colour of a pattern; the rest is the skin's.
 _MARKING_HUE = 0.55
 
 _SKINS = np.array(  # muted, so that the head stands out

@@ -1,8 +1,8 @@
 """Vector drawing: polygons collected in any frame, painted anti-aliased, lit from one side.
 
-Points are complex numbers, x + iy with y down: then `scale · exp(i · angle) · points + offset`
-is a similarity (clockwise on screen), in one NumPy operation for any number of polygons. Most of
-the time of drawing small images goes into the number of such operations.
+Points are complex numbers, x + iy with y down. So `scale · exp(i · angle) · points + offset` is a
+similarity (clockwise on screen), in one NumPy operation for any number of polygons. For small
+images, the number of such operations decides the drawing time.
 """
 
 import cv2
@@ -113,7 +113,7 @@ def paint_layer(
     """Paint a sketch on a transparent layer.
 
     Args:
-        supersampling: Paint so many times larger and shrink: small eyes stay round.
+        supersampling: Paint this many times larger and shrink, so that small eyes stay round.
 
     Returns:
         uint8 [height, width, 4], RGB already multiplied by coverage, and coverage; or the
@@ -121,7 +121,7 @@ def paint_layer(
     """
     shape = (height * supersampling, width * supersampling, channels)
     layer = np.zeros(shape if channels > 1 else shape[:2], np.uint8)
-    # Polygons blend with what lies below, black at first: that is multiplication by coverage.
+    # Polygons blend with the layer, which is black at first. That multiplies them by coverage.
     sketch.paint(layer, scale * supersampling, offset * supersampling)
     if supersampling == 1:
         return layer
@@ -141,7 +141,7 @@ def composite(image: np.ndarray, layer: np.ndarray, light: complex, relief: floa
     Args:
         image: uint8 [H, W, 3] RGB.
         layer: uint8 [H, W, 4] from `paint_layer`.
-        light: Complex of length 1, pointing to where on the screen the light comes from.
+        light: Complex of length 1, the direction on the screen that the light comes from.
         relief: Width of the rounding, in pixels.
 
     Returns:

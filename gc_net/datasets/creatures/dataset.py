@@ -1,4 +1,4 @@
-"""The embedded dataset: creatures told apart by their heads, drawn on demand."""
+"""The embedded dataset: creatures whose heads differ by class, drawn on demand."""
 
 import functools
 import operator
@@ -19,13 +19,13 @@ _MIN_IMAGE_SIZE = 32
 class Creatures(Dataset):
     """Ten kinds of elongated creatures at any angle, on cluttered ground.
 
-    The class lies in the head, a small part; the body hints at it (see
-    `anatomy.BODY_EVIDENCE`). So a class activation map leans to the head, and a good localizer
-    finds the whole. Box, mask and angle of each creature are exact.
+    The head, a small part, shows the class; the body hints at it (see `anatomy.BODY_EVIDENCE`). So
+    a class activation map leans to the head, and a good localizer finds the whole creature. Box,
+    mask and angle of each creature are exact.
 
-    An image depends on `(seed, split, index)` alone (and on `num_classes` and `image_size`): it is
-    drawn when it is read, in any order, the same each time, and stays when the split grows. Two
-    thirds of the images are not square.
+    An image depends only on `(seed, split, index)`, `num_classes` and `image_size`. It is drawn
+    when it is read. It is the same each time, in any order, and when the split grows. Two thirds of
+    the images are not square.
 
     Args:
         data_dir: Must be None: nothing is read from disk.

@@ -1,7 +1,7 @@
-"""The ten heads: what tells one class from another.
+"""The ten heads, which distinguish the classes.
 
-Each head is drawn in its own frame: the skull is about one unit in radius around the origin, the
-snout points to +x. A new class is one function here with a line in `HEADS`.
+Each head is drawn in its own frame: the skull has a radius of about one unit around the origin, and
+the snout points to +x. A new class is one function here and a line in `HEADS`.
 """
 
 import dataclasses
@@ -117,7 +117,7 @@ def _arrowed(sketch, colour):
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """What a class is made of: the drawing of its head, and its colour."""
+    """The parts of a class: the drawing of its head, and its colour."""
 
     draw: Callable
     colour: tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""A creature put into an image: size of the image, position, size and angle of the creature."""
+"""A creature in an image: size of the image; position, size and angle of the creature."""
 
 import dataclasses
 from typing import Self
@@ -23,8 +23,8 @@ class PlacedCreature:
     offset: Complex; where the frame's origin lies.
     height: Of the image, in pixels.
     width: Of the image, in pixels.
-    window: (left, top, right, bottom), whole pixels around the creature and its shadow. Painting
-        and lighting are done there alone.
+    window: (left, top, right, bottom), whole pixels around the creature and its shadow. Only this
+        part is painted and lit.
     """
 
     creature: Sketch
@@ -39,7 +39,7 @@ class PlacedCreature:
     def random(
         cls, rng: np.random.Generator, creature: Sketch, head: Sketch, image_size: int
     ) -> Self:
-        """Return a random view in an image whose longer side is `image_size`."""
+        """Return a creature at a random place in an image whose longer side is `image_size`."""
         form, ratio, turn, extent, *place = rng.random(6)
         short = round(image_size * (_SHORTEST + (1 - _SHORTEST) * ratio))
         width, height = ((1, 1), (1, 0), (0, 1))[int(3 * form)]

@@ -11,7 +11,7 @@ from gc_net.datasets.creatures.canvas import Sketch, composite, multiply, paint_
 
 @dataclasses.dataclass(frozen=True)
 class Scene:
-    """Ground colours from hollow to height, what covers it, in what colours, what lies on it."""
+    """Colours of the ground from low to high, its cover and the cover's colours, things on it."""
 
     ramp: tuple
     cover: tuple

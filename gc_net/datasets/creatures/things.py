@@ -1,8 +1,9 @@
-"""What lies and grows on the ground; it says nothing of the class.
+"""Things that lie and grow on the ground; they carry no information about the class.
 
-So it has no colour of a class either: pale, dark and earthen, with edges as hard as those of a
-creature. What is in the colours of a class is evidence to a classifier, and then hiding a creature
-would not hide its class; what merely stands out tempts a map of saliency alone.
+So they do not have the colours of a class: they are pale, dark and earthen, with edges as hard as
+    those of a creature. In the colours of a class, they would be evidence for a classifier, and
+    hiding a creature would not hide its class. Things that merely stand out only mislead a saliency
+    map.
 
 Each function adds several of its kind to a sketch, at random. Coordinates are in units of the
 image's longer side.
