@@ -1,4 +1,4 @@
-"""Exporting a trained model: for TF Serving, for devices, or to keep beside the code."""
+"""Export of a trained model: for TF Serving, for devices, or to keep beside the code."""
 
 from gc_net.registry import Registry
 

@@ -1,4 +1,4 @@
-"""The model card: what a model is, what it was trained on, how well it does, how to call it."""
+"""The model card: what a model is, its training data, its scores, and how to call it."""
 
 import json
 import os
@@ -12,7 +12,7 @@ CARD_FILE = "model_card.md"
 
 
 def model_card(name, localizer, metrics=None, license_text=None, usage=""):
-    """Return a model card in Markdown, without the folders of the machine that it is made on.
+    """Return a model card in Markdown, without folders of the machine that writes it.
 
     Args:
         name: Name of the model.
@@ -66,10 +66,7 @@ def model_card(name, localizer, metrics=None, license_text=None, usage=""):
 
 
 def find_metrics(model_dir):
-    """Return the metrics that came with a model, or else what `gc-net evaluate` wrote for it.
-
-    None if there are neither.
-    """
+    """Return the metrics in a model's folder, or those of its evaluation, or None."""
     for folder in (model_dir, evaluation_folder(model_dir)):
         path = os.path.join(folder, METRICS_FILE)
         if os.path.exists(path):
@@ -81,7 +78,7 @@ def find_metrics(model_dir):
 def without_folders(record):
     """Return a record whose absolute paths are cut to their last part.
 
-    Where a dataset or a run was on the machine that trained a model says nothing elsewhere.
+    The folders of a training's machine mean nothing elsewhere.
     """
     if isinstance(record, dict):
         return {name: without_folders(value) for name, value in record.items()}
@@ -136,7 +133,7 @@ def _recorded(record):
 
 
 def _measured_otherwise(metrics, localizer):
-    """Return a paragraph that says so where the metrics are, or may be, of another second look."""
+    """Return a paragraph that warns if the metrics are, or may be, of another second look."""
     if not metrics:
         return []
     settings = renamed_settings(metrics.get("settings", {}))

@@ -34,10 +34,10 @@ def export_folder(
         output_dir: Folder to make.
         version: Must be None: such a folder has no versions.
         license_text: Licence of the weights, for the model card.
-        second_look: See `gc_net.load`; as the model says if None.
+        second_look: See `gc_net.load`; the model's own if None.
 
     Returns:
-        `output_dir`, and the largest difference of each output that half precision makes.
+        `output_dir`, and the largest difference of each output due to half precision.
     """
     if version is not None:
         raise ValueError("A folder has no versions: leave out --export_version.")

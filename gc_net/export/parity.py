@@ -1,4 +1,4 @@
-"""How far an exported model's outputs lie from those of the Keras model it was made from."""
+"""Differences between an exported model's outputs and those of its Keras model."""
 
 import os
 
@@ -16,9 +16,9 @@ from gc_net.prediction.graph import classify, concluded, first_look
 _NUM_IMAGES = 4
 _NUM_PHOTOS = 40
 _PHOTO_SIZE = (900, 1200)
-# Of photos, in their pixels: files, and the same as arrays, against what `predict` finds in either.
-# Large JPEG files are decoded at a reduced size, for speed, and arrays are not: `predict` itself
-# finds other boxes in an array than in its file.
+# For photos, in their pixels: files, and the same photos as arrays, each compared with `predict`.
+# For speed, large JPEG files are decoded at a reduced size, and arrays are not. So `predict` itself
+# finds slightly other boxes in an array than in its file.
 PHOTOS = "boxes of photos, in their pixels"
 ARRAYS = "boxes of photos given as arrays, in their pixels"
 REDUCED = "boxes of photos as arrays and as files decoded at a reduced size, both by predict"
@@ -45,20 +45,20 @@ def largest_differences(expected, found):
 def compare_saved_model(localizer, folder, limit=1e-3, *, photos=None):
     """Run every signature of a SavedModel on the same images as the Keras model.
 
-    PNG files of the model's own size go in as bytes, so that nothing is lost or resized on the way.
-    Close-ups of them, for the second look, are resized by the same operations in both. Photos then
-    go in as they are, so that decoding and resizing are compared too.
+    The bytes are PNG files of the model's own size, so nothing is lost or resized. Their close-ups,
+    for the second look, are resized by the same operations in both models. Photos then show how
+    much decoding and resizing differ.
 
     Args:
-        photos: What `find_images` takes, of which the first JPEG and PNG files are compared; drawn
-            ones if None.
+        photos: An argument of `find_images`; its first JPEG and PNG files are compared. Drawn
+            photos if None.
 
     Returns:
-        The largest difference of each output, over all signatures; for photos, see `OF_PHOTOS`,
-        that of their boxes from those of `Localizer.predict`.
+        The largest difference of each output, over all signatures. For photos, see `OF_PHOTOS`: the
+        difference of boxes from those of `Localizer.predict`.
 
     Raises:
-        RuntimeError: If one but that of photos exceeds `limit`.
+        RuntimeError: If a difference other than that of photos exceeds `limit`.
     """
     images = random_images(localizer.resize_size)
     expected = localized(localizer, images)
@@ -143,7 +143,7 @@ def _largest_shifts(localizer, signatures, files):
 
 
 def localized(localizer, images):
-    """Return what `localize` does, with a second look where the localizer has one."""
+    """Return the outputs of `localize`, with a second look if the localizer has one."""
     outputs, second = first_look(localizer, images), None
     if localizer.second_look:
         classifier = localizer.close_up_classifier

@@ -1,13 +1,13 @@
 """Decoding and squashing inside a TensorFlow graph, as `gc_net.data.decode` does outside.
 
-Images are squashed by the arithmetic of `transforms.squash`, OpenCV's fixed-point numbers included,
-and large JPEGs are decoded at a reduced size where they are outside: what a network sees must not
-depend on how it is called.
+The input of a network must not depend on how it is called. So images are squashed with the
+arithmetic of `transforms.squash`, OpenCV's fixed-point numbers included, and large JPEGs are
+decoded at a reduced size in the same cases.
 
-Files are JPEG or PNG by their first bytes, and no other decoder of TensorFlow is within reach of a
-file: that of WebP wrote beyond its memory for an animation, that of GIF trusts no header and
-decodes all frames, and GIF and BMP come out as other pixels than outside. What a file will be
-decoded to is read by the decoder's own library, and bounded, before anything is decoded.
+Files must be JPEG or PNG by their first bytes. No other decoder of TensorFlow can be reached: that
+of WebP wrote beyond its memory for an animation, that of GIF ignores the header and decodes all
+frames, and GIF and BMP give other pixels than outside of the graph. The decoder's own library reads
+the size of a file's image, and the size is limited before anything is decoded.
 """
 
 import tensorflow as tf
@@ -20,23 +20,23 @@ _LARGEST_HEADER = 1 << 17  # bytes in which the EXIF data of a file are looked f
 _WHITE = 255.0
 _RADIUS = 7  # of the widest blur, see `transforms.squash`: two sigma at `LARGEST_BLUR`
 _JPEG, _PNG = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
-# Of one image. TensorFlow's decoders take ten times as many; as float32, which they become next,
-# that would be gigabytes from a file of a few kilobytes.
+# Of one image. TensorFlow's decoders accept ten times as many. Pixels become float32 next, so that
+# would be gigabytes from a file of a few kilobytes.
 MAX_PIXELS = 50_000_000
-# Of one request. The networks take some megabytes an image, however small it came.
+# Of one request. The networks need some megabytes for an image, however small its file is.
 MAX_IMAGES = 64
 MAX_BATCH_PIXELS = 200_000_000
-# Images of a request that are decoded at once: as many as may be of the largest size.
+# Images of a request that are decoded at once, even if all have the largest size.
 DECODED_AT_ONCE = 2
-# A progressive JPEG goes over its image again and again; 10 times is usual. Few bytes could ask for
-# thousands of times, so the work is bounded by that of this many for the largest image.
+# A progressive JPEG has several scans, usually 10. A small file could ask for thousands, so the
+# work is limited to that of so many scans of the largest image.
 _MAX_LARGEST_SCANS = 16
 
 
 def squash(images, size):
     """Resize images [..., H, W, 3] of any type to float32 [..., size, size, 3] in whole levels.
 
-    The pixels are those of `transforms.squash`, but for a grey level here and there.
+    The pixels are those of `transforms.squash`, with rare differences of one grey level.
     """
     # Whole levels as in training, where images are uint8.
     images = _whole_levels(tf.cast(images, tf.float32))
@@ -52,9 +52,9 @@ def squash(images, size):
 
 
 class _Samples:
-    """The places along one side of an image that the `size` samples of a squashed one come from.
+    """The places of the `size` samples of a squashed image along one side of the original.
 
-    Each lies between two pixels.
+    Each place lies between two pixels.
 
     Args:
         side: Length of the side, an int32 scalar.
@@ -75,7 +75,7 @@ class _Samples:
 
     def blurred(self, images, axis):
         """Return the pixels on both sides of each sample, [..., 2·size, ...], blurred."""
-        # A sample at the border lies between a pixel and one beyond it, which is the same again.
+        # Beyond the border, the last pixel is repeated.
         pixels = tf.clip_by_value(self._pixels, 0, self._last)
         blurred = 0.0
         for tap, offset in enumerate(range(-_RADIUS, _RADIUS + 1)):
@@ -87,7 +87,7 @@ class _Samples:
 def _interpolated(pairs, rows, columns):
     """Return samples, float32 [..., size, size, 3], of the pixels [..., 2·size, 2·size, 3] by them.
 
-    In integers, and cut off where OpenCV cuts off: an eighth of a level less on average.
+    In integers, and truncated as in OpenCV: an eighth of a level less on average.
     """
     left, right = tf.split(pairs, 2, axis=-2)
     along = left * columns.parts[0][:, None] + right * columns.parts[1][:, None]
@@ -99,7 +99,7 @@ def _interpolated(pairs, rows, columns):
 def _kernel(scale):
     """Return the coefficients of the blur before shrinking by `scale`, see `transforms.squash`.
 
-    They come in steps of 1/256, and sum up to 1, as OpenCV's.
+    They are multiples of 1/256 and add up to 1, like OpenCV's.
     """
     offsets = tf.range(-_RADIUS, _RADIUS + 1, dtype=tf.float32)
     variance = tf.maximum(scale**2 - 1, 0.0) / 6
@@ -108,7 +108,7 @@ def _kernel(scale):
     wide = tf.where(tf.abs(offsets) <= tf.math.ceil(2 * sigma), wide, 0.0)
     narrow = tf.where(tf.abs(offsets) == 1, variance / 2, 0.0)
     kernel = tf.where(scale > 2, wide / tf.reduce_sum(wide), narrow)
-    # From the outside in; the middle one gets what is left to 1.
+    # From the outside in; the middle one gets the rest up to 1.
     sums = tf.round(tf.cumsum(kernel[:_RADIUS]) * 256)
     outer = tf.concat([sums[:1], sums[1:] - sums[:-1]], axis=0) / 256
     middle = 1 - 2 * tf.reduce_sum(outer, keepdims=True)
@@ -133,7 +133,7 @@ def close_ups(images, sizes, boxes_rel_xyxy, second_look, size):
     """Cut out the regions of the second look, as `gc_net.data.crops` does outside.
 
     Args:
-        images: [B, H, W, 3], or a ragged [B, (H·W), 3] where sizes differ.
+        images: [B, H, W, 3], or a ragged [B, (H·W), 3] if sizes differ.
         sizes: int32 [B, 2], height and width of each image.
         boxes_rel_xyxy: float32 [B, 4], boxes of the shapes.
         second_look: Side of the region as a multiple of the box's longer side.
@@ -158,15 +158,15 @@ def close_ups(images, sizes, boxes_rel_xyxy, second_look, size):
 
 
 def checked_batch(images):
-    """Return images [B, H, W, 3] where they are not too many, nor too large together."""
+    """Return images [B, H, W, 3]; fail if they are too many, or too large together."""
     shape = tf.shape(images, tf.int64)
     return _checked(images, _few(shape[0]), _few_pixels(tf.reduce_prod(shape[:3])))
 
 
 def checked_files(files):
-    """Return the bytes of files, string [B], once their headers have been looked at.
+    """Return the bytes of files, string [B], after a check of their headers.
 
-    An error names the limit that a batch is beyond, or the image that is refused by its index.
+    An error names the limit that a batch exceeds, or the index of the refused image.
     """
     count = tf.size(files, tf.int64)
     files = _checked(files, _few(count))
@@ -179,19 +179,19 @@ def checked_files(files):
 
 
 def file_size(data, index=0):
-    """Return the height and width, int64 [2], that the bytes of a file will be decoded to.
+    """Return the height and width, int64 [2], of the image in the bytes of a file.
 
-    They are as stored, before the image is turned upright.
+    They are those of the stored image, before it is turned upright.
 
     Args:
         data: A scalar string.
-        index: What messages call the image, a number.
+        index: Number of the image in messages.
     """
     is_jpeg, is_png = _starts_with(data, _JPEG), _starts_with(data, _PNG)
     known = _assert(is_jpeg | is_png, _named(index, "neither JPEG nor PNG by its first bytes."))
     data = _checked(data, known)
     size = tf.cond(is_jpeg, lambda: _jpeg_size(data, index), lambda: _png_size(data, index))
-    # By their sides too: the product of two of PNG's overflows.
+    # By their sides too, because the product of two sides of a PNG can overflow.
     sides, pixels = tf.reduce_max(size), tf.reduce_prod(tf.minimum(size, MAX_PIXELS + 1))
     few = (sides <= MAX_PIXELS) & (pixels <= MAX_PIXELS)
     found = tf.strings.join(tf.unstack(tf.strings.as_string(size[::-1])), " x ")
@@ -203,7 +203,7 @@ def decode(data, index=0, target=None):
     """Decode the bytes of a file, a scalar string, to an upright image, float32 [H, W, 3].
 
     Args:
-        index: What messages call the image, a number.
+        index: Number of the image in messages.
         target: Side that the image will be squashed to. A much larger JPEG is decoded at a reduced
             size, as `gc_net.data.decode.decode_image` does.
     """
@@ -211,7 +211,7 @@ def decode(data, index=0, target=None):
 
 
 def decode_with_size(data, index=0, target=None):
-    """Return `decode(data, index, target)` and the int32 [2] height and width it has in full."""
+    """Return `decode(data, index, target)` and the full height and width, int32 [2]."""
     size = file_size(data, index)
     data = _checked(data, size)
     is_jpeg = _starts_with(data, _JPEG)
@@ -236,10 +236,10 @@ def _decode_jpeg(data, size, target):
 
 
 def exif_orientation(data, is_jpeg):
-    """Return the orientation, 1 to 8, in the EXIF data of a JPEG or PNG; 1 where there is none.
+    """Return the orientation, 1 to 8, in the EXIF data of a JPEG or PNG; 1 if there is none.
 
-    The tag is looked for as it is written in the directory, tag 0x0112, type 3, count 1, in
-    either byte order, behind the mark that EXIF data start with.
+    The tag is searched as it is written in the directory: tag 0x0112, type 3, count 1, in either
+    byte order, after the mark at the beginning of EXIF data.
     """
     head = tf.io.decode_raw(tf.strings.substr(data, 0, _LARGEST_HEADER), tf.uint8)
     start = tf.cond(
@@ -303,13 +303,13 @@ def _assert(condition, message):
 
 
 def _checked(tensor, *checks):
-    """Return a tensor that is not there before the checks have been made."""
+    """Return a tensor that depends on the checks."""
     with tf.control_dependencies([check for check in checks if check is not None]):  # eager: None
         return tf.identity(tensor)
 
 
 def _find(head, pattern, start):
-    """Return where `pattern` first stands at or after `start`, or a place beyond the end."""
+    """Return the first place of `pattern` at or after `start`, or a place beyond the end."""
     length = tf.maximum(tf.size(head) - len(pattern) + 1, 0)
     matches = tf.range(length) >= start
     for offset, byte in enumerate(pattern):
@@ -319,7 +319,7 @@ def _find(head, pattern, start):
 
 
 def _over_white(image):
-    """Bring 1 to 4 channels to RGB; transparency is laid over white."""
+    """Convert 1 to 4 channels to RGB; transparency is laid over white."""
     channels = tf.shape(image)[-1]
     has_alpha = channels % 2 == 0
     alpha = tf.where(has_alpha, image[..., -1:] / 255.0, 1.0)

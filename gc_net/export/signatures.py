@@ -1,4 +1,4 @@
-"""The serving signatures: images of any size in, named outputs out, all in the graph."""
+"""The serving signatures, from images of any size to named outputs, all in the graph."""
 
 import tensorflow as tf
 
@@ -24,28 +24,28 @@ class ServingModule(tf.Module):
         shapes: string [B], the name of the shape.
         class_ids, class_names, class_probabilities: [B, k], the likeliest classes, best first.
         confidence: float32 [B], see `gc_net.prediction.graph.localize`.
-        image_sizes: int32 [B, 2], height and width, to take boxes to pixels with.
+        image_sizes: int32 [B, 2], height and width, to convert boxes to pixels.
 
-    Where the model has a second look, close-ups are cut out of the images as they come, so they
-    should not be made smaller before.
+    If the model has a second look, close-ups are cut out of the given images, so these should not
+    be shrunk before.
 
     Args:
         localizer: A `Localizer`.
         top_k: Number k of classes; all if None.
-        class_names_file: Text file of class names that goes along as an asset, if any.
+        class_names_file: Text file of class names to include as an asset, if any.
     """
 
     def __init__(self, localizer, top_k=5, class_names_file=None):
         super().__init__(name="gc_net")
         self._localizer = localizer
-        # For whoever squashes images before they come here, as `examples/bulk_beam.py` does.
+        # For programs that squash images themselves, such as `examples/bulk_beam.py`.
         self.resize_size = tf.Variable(localizer.resize_size, trainable=False)
         self.second_look = tf.Variable(localizer.second_look, trainable=False)
         self.top_k = min(top_k or len(localizer.class_names), len(localizer.class_names))
         if class_names_file is not None:
             self.class_names_file = tf.saved_model.Asset(class_names_file)
         engine = engines.ready("folded", localizer.networks, num_images=0)
-        # Keras' own variables hold TensorFlow's, which are what a SavedModel can store.
+        # Keras' variables hold TensorFlow's, which a SavedModel can store.
         self.model_variables = [
             variable.value
             for network in localizer.networks
@@ -85,7 +85,7 @@ class ServingModule(tf.Module):
             outputs = preprocessing.squash(image, size), full_size
             if not self._second_look:
                 return outputs
-            # Originals are kept for the second look only; their sizes may differ.
+            # Originals are kept only for the second look; their sizes may differ.
             is_full = tf.reduce_all(tf.shape(image)[:2] == full_size)
             original = tf.cond(is_full, lambda: image, lambda: preprocessing.decode(*args))
             return *outputs, _flat(original)
@@ -144,9 +144,9 @@ class ServingModule(tf.Module):
 
 
 def _never_empty(look):
-    """Return a function that looks at one black image in place of none, and leaves its outputs out.
+    """Return a function that runs one black image for an empty batch, and drops its outputs.
 
-    On some CPUs TensorFlow's operations fail for an empty batch: seen on an Intel Xeon, not on an
+    On some CPUs TensorFlow's operations fail for an empty batch: on an Intel Xeon, but not on an
     AMD EPYC.
     """
 

@@ -43,7 +43,7 @@ Largest differences from the Keras model on {count} images:
 {table}
 """
 
-# Without gc_net, for whoever has the TFLite file only; a test holds it to `transforms.squash`.
+# Without gc_net, for users with only the TFLite file; a test compares it with `transforms.squash`.
 _RECIPE = """
 import math
 import cv2
@@ -76,8 +76,8 @@ def blur(scale):
     return 3, math.sqrt(-0.5 / math.log(variance / 2 / (1 - variance)))
 """
 
-_SECOND_LOOK = """ Nor is there the second look
-that the model has elsewhere, which needs the original images: classes are those of the first."""
+_SECOND_LOOK = """ The second look
+of the model needs the original images and is left out: classes are those of the first look."""
 
 _log = logging.getLogger("gc_net")
 
@@ -111,12 +111,12 @@ def export_tflite(
         model_dir: Folder of a model, see `gc_net.load`.
         output_dir: Folder of the model's versions.
         version: Number of the version; the next one if None.
-        calibration_images: Images as the model will see, from which the ranges of its values are
-            taken, see `find_images`; without them there is no int8 file.
+        calibration_images: Typical images, which give the ranges of the model's values, see
+            `find_images`; without them there is no int8 file.
         num_calibration: How many of them to use, spread over all.
         license_text: Licence of the weights, for the model card.
-        second_look: Must be None or 0: such a file sees squashed images only, so it has none.
-            That of a model is left out, with a warning.
+        second_look: Must be None or 0, because such a file sees only squashed images. The second
+            look of a model is left out, with a warning.
 
     Returns:
         The folder of the version, and for each file the largest difference of each output from
@@ -132,9 +132,8 @@ def export_tflite(
         own_look, localizer = localizer.second_look, localizer.replace(second_look=0.0)
         if own_look and second_look is None:
             _log.warning(
-                "The model looks at its shapes a second time (%g), for which it needs the original "
-                "images. A TFLite file sees squashed ones only: its classes are those of the first "
-                "look.",
+                "The model has a second look (%g), which needs the original images. A TFLite file "
+                "sees only squashed images: its classes are those of the first look.",
                 own_look,
             )
         compared = random_images(localizer.resize_size, _NUM_COMPARED)
@@ -174,7 +173,7 @@ def export_tflite(
 def convert(module, calibration=None):
     """Return the bytes of a TFLite file; with `calibration` images [N, S, S, 3], of integers.
 
-    Images and outputs are floats in either, so that one takes the place of the other.
+    Images and outputs are floats in both kinds, so one can replace the other.
     """
     function = module.serve.get_concrete_function()
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
@@ -218,7 +217,7 @@ def squashed_files(root, files, size):
         try:
             image = read_image(os.path.join(root, file), target=size)
         except ImageError:
-            continue  # one more or less does not matter to a range
+            continue  # a range does not depend on a single image
         squashed.append(squash(image, size))
     if not squashed:
         raise DataError(f"None of the calibration images in {root} can be read.")

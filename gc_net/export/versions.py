@@ -1,4 +1,4 @@
-"""Version folders as TF Serving watches them: each appears at once and is never changed."""
+"""Version folders for TF Serving: each appears at once and never changes."""
 
 import contextlib
 import os
@@ -13,16 +13,16 @@ def next_version(folder):
 
 @contextlib.contextmanager
 def new_version(folder, version=None):
-    """Give a temporary folder that becomes `folder/version` when the block ends without error.
+    """Yield a temporary folder that becomes `folder/version` when the block ends without error.
 
-    Its name is not a number meanwhile, so that a server ignores it.
+    Until then its name is not a number, so a server ignores it.
 
     Args:
         folder: Folder of the model's versions.
         version: A number that does not exist yet; the next one if None.
 
     Yields:
-        The temporary folder, not made yet, and the one that it will be.
+        The path of the temporary folder, which does not exist yet, and its final path.
 
     Raises:
         FileExistsError: If the version exists.
@@ -42,7 +42,7 @@ def new_version(folder, version=None):
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OpError):
-            # TensorFlow writes by itself and has errors of its own for a full disk.
+            # TensorFlow writes its own files, with its own errors for a full disk.
             raise OSError(f"{final} could not be written: {error.message}") from error
         raise
 

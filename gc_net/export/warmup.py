@@ -1,8 +1,8 @@
-"""Warm-up requests, which TF Serving runs before it takes a new version into service.
+"""Warm-up requests, which TF Serving runs before it serves a new version.
 
-They are a TFRecord file of `PredictionLog` messages. Their schema comes with the package
-tensorflow-serving-api; the four nested messages that are needed are written here field by field, in
-protobuf's wire format, so that exporting needs no more than TensorFlow.
+They are a TFRecord file of `PredictionLog` messages. Their schema is in the package
+tensorflow-serving-api. The four nested messages are written here field by field, in protobuf's wire
+format, so that exporting needs only TensorFlow.
 """
 
 import os
@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 WARMUP_FILE = os.path.join("assets.extra", "tf_serving_warmup_requests")
-_HEIGHT, _WIDTH = 48, 64  # every size is resized to the same, and this makes a small file
+_HEIGHT, _WIDTH = 48, 64  # any size works, because images are resized; this makes a small file
 
 
 def warmup_requests():

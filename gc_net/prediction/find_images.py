@@ -19,16 +19,16 @@ def find_images(
     output_dir: str | None = None,
     unreadable: "Unreadable | None" = None,
 ) -> tuple[str, list[str]]:
-    """Return the folder that images are named from, and their names in it.
+    """Return the common folder of images, and their names in it.
 
-    A warning names what is skipped in a folder, as for a dataset.
+    A warning names skipped files of a folder, as for a dataset.
 
     Args:
         images: A folder, which is searched at any depth; an image file; a pattern such as
             `photos/**/*.jpg`; or a `.txt` file with one path a line, relative to its own folder.
-        output_dir: Folder that results are written to. What lies in it, such as drawings of
-            earlier results, is left out, by whichever links it is reached.
-        unreadable: An `Unreadable` to add what lies in a folder and has a name that is not UTF-8.
+        output_dir: Folder that results are written to. Its content, such as drawings of earlier
+            results, is left out, even if links lead to it.
+        unreadable: An `Unreadable` that collects files in a folder whose names are not UTF-8.
 
     Returns:
         root: Absolute path: the folder itself, or the deepest one that holds all images.
@@ -50,7 +50,7 @@ def find_images(
         return _below(_outside(output_dir, "", paths))
     if not glob.has_magic(images):
         raise DataError(f"{images} does not exist. Expected a folder, a file or a pattern.")
-    # Folders are often called "photos [2024]": where no pattern fits, a bracket is a bracket.
+    # Folders are often called "photos [2024]": if no pattern fits, a bracket is a bracket.
     for pattern in (images, images.replace("[", "[[]")):
         found = [path for path in sorted(glob.glob(pattern, recursive=True)) if _is_image(path)]
         if found:

@@ -1,4 +1,4 @@
-"""Images given as files, encoded bytes or arrays, read as the images of a split are."""
+"""Images given as files, encoded bytes or arrays, read like the images of a split."""
 
 import os
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class SourceReader:
         return bytes(image) if isinstance(image, bytes | bytearray | memoryview) else None
 
     def reduced(self, index: int, target: int) -> tuple[np.ndarray, tuple[int, int]]:
-        """Return the image, reduced where that is cheaper, and its full (height, width)."""
+        """Return the image, reduced if that is cheaper, and its full (height, width)."""
         data = self.encoded(index)
         if data is not None:
             return decode_with_size(data, target)
@@ -89,7 +89,7 @@ def _as_uint8_rgb(image):
         if image.dtype.kind not in "iuf":
             raise ImageError(f"its values are {image.dtype}; expected numbers from 0 to 255")
         low, high = image.min(), image.max()
-        if not (low >= 0 and high <= 255):  # also where one is NaN
+        if not (low >= 0 and high <= 255):  # also if one is NaN
             raise ImageError(f"its values go from {low} to {high}; expected 0 to 255")
         if image.dtype.kind == "f" and 0 < high <= 1:
             raise ImageError(

@@ -1,4 +1,4 @@
-"""Classes that are known before a prediction: those that folders are named by."""
+"""Classes that are known before a prediction, from the names of folders."""
 
 import os
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from gc_net.data.splits import DataError
 
 
 def folder_labels(root: str, files: Sequence[str], class_names: Sequence[str]) -> dict[str, int]:
-    """Return the label of each file, {file: label}, from the folders it lies in.
+    """Return the label of each file, {file: label}, from the names of its folders.
 
-    The innermost folder that has the name of a class counts, so that `owl/summer/1.jpg` is an owl,
-    and so is `1.jpg` where `root` itself is called `owl`.
+    The innermost folder with the name of a class counts. So `owl/summer/1.jpg` is an owl, and so is
+    `1.jpg` if `root` itself is called `owl`.
 
     Args:
         root: Folder of the images.
@@ -19,7 +19,7 @@ def folder_labels(root: str, files: Sequence[str], class_names: Sequence[str]) -
         class_names: Names in label order.
 
     Raises:
-        DataError: If no folder of some image has the name of a class; it names some.
+        DataError: If an image is in no folder with the name of a class; it names some.
     """
     label_of = {name: label for label, name in enumerate(class_names)}
     own = os.path.basename(os.path.abspath(root))

@@ -1,4 +1,4 @@
-"""Predictions on disk as they are made, so that an interrupted run resumes where it stopped."""
+"""Predictions that are written to disk at once, so that an interrupted run can resume."""
 
 import json
 import os
@@ -13,15 +13,15 @@ LOG_FILE = "predictions.jsonl"
 
 
 class PredictionLog:
-    """A file of one line of JSON an image, after a first line that says what made them.
+    """A file with a line of JSON for each image, after a first line with the settings.
 
-    An image that is predicted again, since its file has changed, gets another line, which counts.
+    An image that is predicted again, because its file has changed, gets another line, which counts.
 
-    While it is open, no other process can open the log of the same folder, and so write to it.
+    While it is open, no other process can open the log of the same folder and write to it.
 
     Args:
-        folder: Output folder. It is made if need be; one with other things in it is refused.
-        header: Dict that predictions in the log depend on; a log that has another is refused.
+        folder: Output folder. It is made if necessary; a folder with other content is refused.
+        header: Dict that predictions in the log depend on; a log with another header is refused.
 
     Example:
         with PredictionLog("out", {"model": "..."}) as log:
@@ -57,7 +57,7 @@ class PredictionLog:
             )
         remove_partial(folder)
         end = self._check()
-        # A line that was being written when the run ended is written again.
+        # A line that was incomplete when the run ended is written again.
         self._file.truncate(end)
         if end == 0:
             self._write([json.dumps(self.header, ensure_ascii=False)])

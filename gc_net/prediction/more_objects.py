@@ -1,4 +1,4 @@
-"""Several objects in an image: what was found is hidden, and what is left is looked at again."""
+"""Several objects in an image: found objects are hidden, and the rest is searched again."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,16 +22,16 @@ def find_objects(
 ) -> list[Prediction]:
     """Return the `Prediction` of each image, with further objects as its `others`.
 
-    The shapes that were found take the mean colour, as in training. As long as the classifier takes
-    what is left for the class that was found, something of that class must be left, and the
-    detector places another shape. One that is an earlier one again ends the search: then it was a
-    rest of that object. No box is needed for that, nor a threshold on probabilities.
+    Found shapes take the mean colour, as in training. As long as the classifier still names the
+    same class, there must be more of that class, and the detector places another shape. If that
+    shape is an earlier one again, it was a rest of that object, and the search ends. This needs no
+    box and no threshold on probabilities.
 
     Args:
         localizer: A `Localizer`.
         images: uint8 [B, R, R, 3], squashed.
-        look: Function of some of the images, with earlier objects hidden, and of their rows [b] to
-            what the classifier takes them for, [b, C], and to their predictions.
+        look: Function of some of the images, with earlier objects hidden, and of their rows [b]. It
+            returns their class probabilities [b, C] and their predictions.
         max_objects: Most objects of an image.
     """
     hidden = np.array(images)
@@ -45,12 +45,12 @@ def find_objects(
             mask = localizer.shape.masks(coefficients, *hidden.shape[1:3])
             hidden[row][np.asarray(mask)[0, ..., 0] > 0] = color
         probabilities, predictions = look(hidden[rows], rows)
-        going_on = []
+        unfinished = []
         for row, left, prediction in zip(rows, probabilities, predictions, strict=True):
             if left.argmax() == found[row][0].class_id and not _is_among(prediction, found[row]):
                 found[row].append(prediction)
-                going_on.append(row)
-        rows = np.array(going_on, int)
+                unfinished.append(row)
+        rows = np.array(unfinished, int)
         if not len(rows):
             break
     return [dataclasses.replace(first, others=tuple(others)) for first, *others in found]

@@ -25,15 +25,15 @@ REVIEW_FILE = "review.csv"
 
 @dataclasses.dataclass(frozen=True)
 class Summary:
-    """What a run came to.
+    """The results of a run.
 
     Attributes:
-        num_images: Images that were asked for.
-        num_new: Images predicted by this run; others had been by an earlier one.
+        num_images: Images of the run.
+        num_new: Images predicted by this run; an earlier run predicted the others.
         num_labelled: Images in the label files.
         num_review: Images on the review list instead.
         unreadable: (file, reason) of images that could not be read.
-        path: What was written.
+        path: Path of the label files.
     """
 
     num_images: int
@@ -44,7 +44,7 @@ class Summary:
     path: str
 
     def text(self, limit: int = 10) -> str:
-        """Return a few lines for a reader."""
+        """Return a few lines of text."""
         lines = [
             f"{self.num_images:,} images, {self.num_new:,} of them predicted by this run.",
             f"{self.num_labelled:,} are in {self.path}.",
@@ -80,32 +80,31 @@ def predict_files(
 ) -> Summary:
     """Predict on all images and write label files.
 
-    Every prediction is kept in `predictions.jsonl` in the output folder at once. A run that was
-    interrupted resumes there, as does one with more images, another format or another
-    `min_confidence`; images that could not be read are tried again, and files whose size has
-    changed are predicted again. A second process that would write to the same folder meanwhile is
-    refused.
+    Every prediction is written at once to `predictions.jsonl` in the output folder. An interrupted
+    run resumes from that file, and so does a run with more images, another format or another
+    `min_confidence`. Images that could not be read are tried again, and files whose size has
+    changed are predicted again. A second process that writes to the same folder is refused.
 
     Args:
         model_dir: Folder of a model, see `gc_net.load`.
-        images: See `find_images`; what lies in the output folder is left out.
+        images: See `find_images`; the content of the output folder is left out.
         output_dir: Folder to write to: a new one, or that of an earlier run with the same model.
         label_format: Name of one of `gc_net.prediction.formats.FORMATS`.
         batch_size: Images that go through the model at once.
         confidence, evidence: Whether to judge each localization, see `Localizer.predict`.
         min_confidence: Images below it go to `review.csv`, the most doubtful first, and not into
             the label files.
-        labels: `"folders"` where the class of each image is known: it is the name of the folder
-            that the image lies in. None to take the classifier's.
+        labels: `"folders"` if the class of each image is known as the name of its folder. None to
+            take the classifier's class.
         max_objects: Most objects to look for in an image, see `gc_net.prediction.more_objects`.
         previews: How many of the labelled images to draw; None for all.
         previews_of: Which ones: `"classes"` takes the classes in turn, `"doubtful"` those of the
             lowest confidence.
         format_options: Arguments of the format.
-        second_look: See `gc_net.load`; as the model says if None.
-        engine: Name of what runs the networks, or an `Engine`, see `gc_net.engines`; a folder may
-            be resumed with another one, as all give the same shapes.
-        localizer: The model of `model_dir`, where it is loaded already.
+        second_look: See `gc_net.load`; the model's own if None.
+        engine: Name of what runs the networks, or an `Engine`, see `gc_net.engines`. A folder may
+            be resumed with another engine, because all give the same shapes.
+        localizer: The model of `model_dir`, if it is already loaded.
 
     Returns:
         A `Summary`.
@@ -132,11 +131,11 @@ def predict_files(
     from gc_net.saving import model_folder
 
     fingerprint = _fingerprint(model_folder(model_dir))
-    # Folders of earlier versions call the second look so, and can be resumed.
+    # The name of the second look in folders of earlier versions, which can be resumed.
     header = {"model": fingerprint, "images": root, "look": second_look}
     if second_look is not None:
         check_second_look(second_look)  # before the folder records it
-    # Not merely whether there are confidences: those of earlier versions mean something else.
+    # Not only whether there are confidences, because those of earlier versions differ.
     header["confidence"] = confidence and "mirror image"
     header["evidence"] = evidence or None  # folders of earlier versions do not know of these
     header["labels"] = labels
@@ -166,7 +165,7 @@ def predict_files(
             for index, prediction in progress.track(found, len(missing), "Predicting"):
                 log.append(missing[index], prediction, sizes[missing[index]])
                 num_new += 1
-        # One that cannot be read any more has no prediction, though the log may have an old one.
+        # A file that is now unreadable has no prediction, even if the log has an old one.
         readable = set(files).difference(file for file, _ in unreadable)
         results = _Chosen(log, readable, min_confidence)
         path = label_format.write(output_dir, results, localizer.class_names, root)
@@ -181,11 +180,11 @@ def predict_files(
 
 
 def _to_predict(root, files, done):
-    """Return {file: bytes} of those not predicted yet, or changed since; bytes None if unknown.
+    """Return {file: bytes} of files that are new or have changed; bytes are None if unknown.
 
     Args:
         root: Folder that `files` are relative to.
-        done: What the log says of each file that was predicted, see `PredictionLog.files`.
+        done: The log's bytes of each predicted file, see `PredictionLog.files`.
     """
     sizes = {}
     for file in files:
@@ -200,11 +199,11 @@ def _num_bytes(path):
     try:
         return os.path.getsize(path)
     except OSError:
-        return None  # reading it will say why
+        return None  # reading it gives the reason
 
 
 class _Chosen:
-    """The results of a log that were asked for and are sure enough; can be iterated again."""
+    """The results of a log for certain files, above the least confidence; can be iterated again."""
 
     def __init__(self, log, files, min_confidence):
         self.log, self.files, self.min_confidence = log, files, min_confidence

@@ -1,4 +1,4 @@
-"""What a model says about one image, in pixels of that image. Needs no TensorFlow."""
+"""A model's result for one image, in pixels of that image. Needs no TensorFlow."""
 
 import dataclasses
 import json
@@ -56,7 +56,7 @@ class Ellipse(NamedTuple):
 
 
 class OrientedBox(NamedTuple):
-    """A rotated rectangle in pixels; the angle is that of the side called width, as above."""
+    """A rotated rectangle in pixels; the angle is that of the side called width."""
 
     center: tuple[float, float]
     width: float
@@ -73,27 +73,28 @@ class OrientedBox(NamedTuple):
 class Prediction:
     """A localized object. Coordinates are pixels of the upright image: x right, y down, edges at 0.
 
-    A shape that reaches beyond the image is kept as it is, and so is its box; `visible_polygon`
-    and `visible_box_xyxy` are cut to the image.
+    A shape that reaches beyond the image, and its box, stay as they are; `visible_polygon` and
+    `visible_box_xyxy` are cut to the image.
 
     Attributes:
         size: (height, width) of the image.
         shape: Name of the shape.
-        coefficients: As the model gives them, relative to the image.
+        coefficients: Output of the model, relative to the image.
         box_xyxy: Tight box of the shape.
         corners: Four points, clockwise on screen, of a parallelogram; None for other shapes. A
             rotated rectangle is learned on squashed images; on an image that is not square it is a
             parallelogram.
         ellipse: An `Ellipse`, or None for other shapes.
         classes: `ClassScore`s, the likeliest first.
-        confidence: How far the localization can be trusted, 0 to 1, see
-            `gc_net.prediction.graph.localize`; None if it was not asked for.
-        object_probability: Probability of the likeliest class when only the shape's inside is
-            seen; None if no evidence was asked for.
-        background_probability: Probability of the same class when only the outside is seen, and
-        background_entropy: how undecided the classifier then is, 0 to 1; None if no evidence was
-            asked for.
-        others: More objects of the image, where they were asked for and found: a `Prediction` each.
+        confidence: How reliable the localization is, 0 to 1, see
+            `gc_net.prediction.graph.localize`; None if it was not computed.
+        object_probability: Probability of the likeliest class for the inside of the shape alone;
+            None if no evidence was computed.
+        background_probability: Probability of the same class for the outside alone; None if no
+            evidence was computed.
+        background_entropy: Uncertainty of the classifier about the outside, 0 to 1; None if no
+            evidence was computed.
+        others: Further objects of the image, a `Prediction` each, if they were searched and found.
         outline: Points, clockwise on screen, of a shape that is neither a parallelogram nor an
             ellipse; None for those.
     """
@@ -121,7 +122,7 @@ class Prediction:
         """
         height, width = (int(side) for side in outputs["image_sizes"])
         points = np.asarray(outputs["outlines"], np.float64) * (width, height)  # [P, 2]
-        # A server from before there were other kinds does not say which one it has.
+        # An older server, which knows only these two kinds, does not send the kind.
         default = "parallelogram" if len(points) == 4 else "ellipse"
         kind = str(outputs.get("outline_kinds", default))
         polygon = tuple(map(tuple, points.tolist()))
@@ -159,10 +160,10 @@ class Prediction:
 
     @property
     def no_object(self) -> bool | None:
-        """Whether the evidence is for no object at all; None if none was asked for.
+        """Whether the evidence says that there is no object; None if no evidence was computed.
 
-        It is where the inside of the shape shows no more of the class than the outside does, and
-        where the classifier, when it sees the inside alone, takes something else for likelier.
+        It does if the inside of the shape shows no more of the class than the outside, and if the
+        classifier gives the class less than one half for the inside alone.
         """
         if self.object_probability is None or self.background_probability is None:
             return None
@@ -171,7 +172,7 @@ class Prediction:
 
     @property
     def objects(self) -> tuple["Prediction", ...]:
-        """All objects that were found, this one first."""
+        """All found objects, this one first."""
         return (self, *self.others)
 
     def polygon(self, num_points: int = OUTLINE_POINTS) -> np.ndarray:
@@ -181,9 +182,9 @@ class Prediction:
         return np.array(self.outline if self.corners is None else self.corners)
 
     def visible_polygon(self, num_points: int = OUTLINE_POINTS) -> np.ndarray:
-        """Return the outline of the part that lies in the image, [P, 2].
+        """Return the outline of the part inside the image, [P, 2].
 
-        That of the box, cut to the image, where a shape as thin as a needle only touches it.
+        If a very thin shape only touches the image, it is the outline of the box, cut to the image.
         """
         height, width = self.size
         polygon = self.polygon(num_points)
@@ -191,24 +192,24 @@ class Prediction:
             polygon = _keep(polygon, polygon[:, axis])
             polygon = _keep(polygon, limit - polygon[:, axis])
         if not len(polygon):
-            # Its centre lies in the image, if need be on a corner, from where rounding moved it.
+            # Its centre lies in the image, or on a corner from which rounding moved it.
             x1, y1, x2, y2 = self.box_xyxy
             polygon = np.array([(x1, y1), (x2, y1), (x2, y2), (x1, y2)])
         # Cutting interpolates; rounding must not push a point back over the border.
         return np.clip(polygon, 0, [width, height])
 
     def visible_box_xyxy(self) -> tuple[float, float, float, float]:
-        """Return the tight box of the part that lies in the image."""
+        """Return the tight box of the part inside the image."""
         height, width = self.size
         x1, y1, x2, y2 = self.box_xyxy
         if min(x1, y1) >= 0 and x2 <= width and y2 <= height:
             return self.box_xyxy
-        # What is cut off may have been all that reached a side of the box.
+        # Only the part that is cut off may have reached a side of the box.
         points = self.visible_polygon(4 * OUTLINE_POINTS)
         return (*points.min(axis=0).tolist(), *points.max(axis=0).tolist())
 
     def oriented_box(self) -> OrientedBox:
-        """Return the smallest `OrientedBox` around the shape, whether or not it is in the image."""
+        """Return the smallest `OrientedBox` around the shape, also if it is not in the image."""
         if self.ellipse is not None:
             return OrientedBox(self.ellipse.center, *self.ellipse.axes, self.ellipse.angle)
         if self.corners is None:
@@ -237,11 +238,11 @@ class Prediction:
 
     @classmethod
     def from_json(cls, line: str | Mapping[str, Any]) -> "Prediction":
-        """Return the `Prediction` in a line that `to_json` made, or in the dict it stands for."""
+        """Return the `Prediction` in a line of `to_json`, or in the dict of that line."""
         fields = json.loads(line) if isinstance(line, str) else dict(line)
         for name in ("size", "coefficients", "box_xyxy"):
             fields[name] = tuple(fields[name])
-        for name in ("corners", "outline"):  # lines from before there were outlines have none
+        for name in ("corners", "outline"):  # older lines have no outline
             if fields.get(name) is not None:
                 fields[name] = tuple(map(tuple, fields[name]))
         if fields["ellipse"] is not None:
@@ -276,6 +277,6 @@ def _keep(polygon, distance):
     crosses = (before < 0) != (distance < 0)
     part = np.divide(before, before - distance, out=np.zeros_like(distance), where=crosses)
     cut = previous + part[:, None] * (polygon - previous)
-    # Before each point comes the one where the outline crosses the line on the way to it.
+    # Before each point comes the point where the outline crosses the line towards it.
     points = np.stack([cut, polygon], axis=1).reshape(-1, 2)  # [2·P, 2]
     return points[np.stack([crosses, inside], axis=1).ravel()]

@@ -85,7 +85,7 @@ def _write(target, root, file, prediction):
             image = read_image(os.path.join(root, file), target=_LONGER_SIDE)
             picture = draw(image, prediction)
     except ImageError:
-        return  # predicted by an earlier run, and gone since
+        return  # predicted by an earlier run, and missing now
     path = os.path.join(target, _preview_name(file))
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as output:
@@ -93,7 +93,7 @@ def _write(target, root, file, prediction):
 
 
 def _preview_name(file):
-    """Return the name of a file's preview: as long as a name may be, however long the file's is."""
+    """Return the name of a file's preview; a name that would be too long is shortened."""
     folder, name = os.path.split(file)
     if len(os.fsencode(name)) + len(".jpg") > _LONGEST_NAME:
         digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:12]

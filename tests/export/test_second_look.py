@@ -161,7 +161,7 @@ def test_a_tflite_file_has_the_first_look_and_says_so(model_dir, tmp_path, caplo
     assert "its classes are those of the first look" in caplog.text
     with open(os.path.join(folder, "model_card.md"), encoding="utf-8") as file:
         card = file.read()
-    assert "Nor is there the second look" in card
+    assert "needs the original images and is left out" in card
     assert card_row(folder, "second look") == card_row(folder, "second classifier") == "none"
     assert card_row(folder, "parameters") == num_parameters(load(model_dir))
     with open(os.path.join(folder, "model_float32.tflite"), "rb") as file:

@@ -1,6 +1,6 @@
-"""Label files of predictions, as training and annotation tools read them.
+"""Label files of predictions, for training and annotation tools.
 
-Adding a format is adding a file here and a line below.
+To add a format, add a file here and a line below.
 """
 
 from typing import TYPE_CHECKING, Any

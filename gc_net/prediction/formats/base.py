@@ -1,4 +1,4 @@
-"""What every label format does."""
+"""The base classes of label formats."""
 
 import abc
 import os
@@ -11,14 +11,15 @@ from gc_net.atomic_files import replaced_folder
 if TYPE_CHECKING:
     from gc_net.prediction.prediction import Prediction
 
-# Control characters, line ends of all kinds, and what is no character: XML cannot hold the most.
+# Control characters, line ends of all kinds, and code points that are no characters. XML cannot
+# hold most of them.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]")
 
 
 class Format(abc.ABC):
     """Writes predictions to files that other tools read.
 
-    Boxes are those of the part of a shape that lies in the image, in the tool's own units.
+    Boxes are those of the part of a shape inside the image, in the tool's own units.
     """
 
     @abc.abstractmethod
@@ -32,31 +33,31 @@ class Format(abc.ABC):
         """Write label files into `folder`, which exists, in place of earlier ones.
 
         Args:
-            results: Iterable of (file, `Prediction`), which may be iterated more than once;
-                a file is named relative to the folder of the images, with `/`. It need not fit
-                into memory. `Prediction.objects` are all that are to be written of an image.
+            results: Iterable of (file, `Prediction`), which may be iterated more than once. Files
+                are named relative to the folder of the images, with `/`. The results need not fit
+                into memory. All `Prediction.objects` of an image are written.
             class_names: Names in label order.
             root: Folder of the images, for formats that keep images and labels together; None to
-                write labels alone.
+                write only labels.
 
         Returns:
-            Path of what was written.
+            Path of the written file or folder.
         """
 
     def check(self, files: Sequence[str]) -> None:
-        """Raise a `ValueError` if the format cannot tell some of `files` apart."""
+        """Raise a `ValueError` if the format cannot distinguish some of `files`."""
         del files
 
 
 class FilePerImage(Format):
-    """A format of one small text file an image, in a tree like that of the images."""
+    """A format with a small text file for each image, in a tree like that of the images."""
 
     folder_name: str
     suffix: str
 
     @abc.abstractmethod
     def text(self, file: str, prediction: "Prediction") -> str:
-        """Return the content of one image's file, or the part of it that is of one object."""
+        """Return the content of one image's file, or the part of it for one object."""
 
     def all_text(self, file: str, prediction: "Prediction") -> str:
         """Return the content of the file of an image that may have several objects."""
@@ -89,7 +90,7 @@ class FilePerImage(Format):
 
 
 def check_plain_names(files: Iterable[str]) -> None:
-    """Raise a `ValueError` for a name that readers of text files would not give back as it is."""
+    """Raise a `ValueError` for a name that readers of text files would change."""
     for file in files:
         name = os.path.basename(file)
         if UNPRINTABLE.search(file) or file != file.strip() or name != name.strip():

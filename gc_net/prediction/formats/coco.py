@@ -1,7 +1,7 @@
 """COCO JSON: boxes [x, y, width, height] and outlines as polygons.
 
-`score` is the confidence of the localization, which is what boxes are ranked by, and
-`class_probability` that of the class. Without confidences, `score` is the latter.
+`score` is the confidence of the localization, by which tools rank boxes. `class_probability` is
+that of the class. Without confidences, `score` is the class probability.
 """
 
 import itertools
@@ -55,7 +55,7 @@ def _annotation(number, image_id, prediction):
         "id": number,
         "image_id": image_id,
         "category_id": prediction.class_id + 1,
-        # A hundredth of a pixel at least: readers refuse a box of no area.
+        # At least a hundredth of a pixel, because readers refuse a box without area.
         "bbox": [pixels(x1), pixels(y1), max(pixels(x2 - x1), 0.01), max(pixels(y2 - y1), 0.01)],
         "segmentation": [[pixels(value) for value in polygon.ravel()]],
         "area": pixels(_area(polygon)),

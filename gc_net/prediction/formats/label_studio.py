@@ -1,8 +1,8 @@
 """Label Studio: tasks with pre-annotations to correct, and the labelling set-up they belong to.
 
 Coordinates are in percent of the image's width and height, angles in degrees, clockwise. A
-rectangle turns about its first corner, which x and y give as it lies after turning; an ellipse is
-given by its centre and radii (its documentation calls x and y a corner; its code draws a centre).
+rectangle turns about its first corner; x and y are that corner after the turn. For an ellipse, x
+and y are the centre (the documentation of Label Studio says a corner, but its code draws a centre).
 """
 
 import json
@@ -24,8 +24,8 @@ class LabelStudio(Format):
     """Writes `label_studio.json`, to import, and `label_studio.xml`, the labelling set-up.
 
     Args:
-        url_prefix: What comes before a file's name in its URL. By default that of images that
-            Label Studio serves from its LOCAL_FILES_DOCUMENT_ROOT.
+        url_prefix: Text before a file's name in its URL. The default is for images that Label
+            Studio serves from its LOCAL_FILES_DOCUMENT_ROOT.
     """
 
     def __init__(self, url_prefix: str = "/data/local-files/?d="):
@@ -67,10 +67,10 @@ def pre_annotation(
 
     Args:
         prediction: The `Prediction`.
-        class_score: The `ClassScore` to label it with; other objects have their likeliest class.
+        class_score: The `ClassScore` of its label; other objects have their likeliest class.
         kind: `"rectangle"` or `"ellipse"`; that of the prediction if None.
-        from_name, to_name: What the labelling set-up calls its control and its image.
-        model_version: What Label Studio shows as the model's version.
+        from_name, to_name: Names of the control and of the image in the labelling set-up.
+        model_version: The model's version that Label Studio shows.
     """
     height, width = prediction.size
     score = prediction.confidence
@@ -101,7 +101,7 @@ def region(prediction: "Prediction", kind: str | None = None) -> tuple[str, dict
     """Return `"rectangle"` or `"ellipse"` and its numbers, in percent and degrees.
 
     Args:
-        kind: Which of the two it must be; as the shape is if None.
+        kind: Which of the two to return; that of the shape if None.
     """
     height, width = prediction.size
     box = prediction.oriented_box()

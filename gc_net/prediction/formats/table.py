@@ -1,8 +1,7 @@
 """CSV: one row an object, box and rotated rectangle in pixels.
 
-The first columns are those that the `folder` dataset reads boxes from. A name or class that starts
-with =, +, - or @, which a spreadsheet would compute, gets a `'` before it; the dataset's reader
-takes it away again.
+The `folder` dataset reads boxes from the first columns. A spreadsheet would compute a name or class
+that starts with =, +, - or @, so it gets a `'` before it. The dataset's reader removes it again.
 """
 
 import csv
@@ -22,7 +21,7 @@ COLUMNS = (
 class Table(Format):
     """Writes `predictions.csv`, or a file of another name.
 
-    The rotated rectangle, the smallest around the shape, has its angle from the x axis to its
+    The rotated rectangle is the smallest around the shape. Its angle is that from the x axis to its
     first side, clockwise on screen.
     """
 

@@ -1,4 +1,4 @@
-"""Pascal VOC: one XML an image.
+"""Pascal VOC: an XML file for each image.
 
 VOC counts pixels from 1 and includes the last one: the box of a whole image is 1, 1, width, height.
 """
@@ -56,7 +56,7 @@ def _add_object(root, prediction):
 
 
 def whole_pixels(prediction: "Prediction") -> tuple[int, int, int, int]:
-    """Return first and last pixel of the box, counted from 1: x, y, x, y. One pixel at least."""
+    """Return first and last pixel of the box, counted from 1: x, y, x, y; at least one pixel."""
     height, width = prediction.size
     x1, y1, x2, y2 = (round(value) for value in prediction.visible_box_xyxy())
     x1, y1 = min(x1, width - 1), min(y1, height - 1)

@@ -1,7 +1,7 @@
 """YOLO: a folder that Ultralytics trains on as it is.
 
 `images/train`, `images/val` and the same folders below `labels` hold an image and its text file
-under one name, which is how Ultralytics finds the one from the other. A line of such a file is
+under one name, so Ultralytics finds the label of an image. A line of such a file is
 `class cx cy width height`, relative to the image.
 """
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from gc_net.atomic_files import replaced_file, replaced_folder
 from gc_net.prediction.formats.base import FilePerImage
 
-# One in so many images of each class is for validation.
+# Every fifth image of each class is for validation.
 _VALIDATION_EVERY = 5
 _JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
 
@@ -22,7 +22,7 @@ _JPEG_START, _JPEG_END = b"\xff\xd8", b"\xff\xd9"
 class Yolo(FilePerImage):
     """Writes `yolo/`: `images`, `labels`, `classes.txt`, and `data.yaml` to train with.
 
-    Images are links to the originals, or copies where there can be no links.
+    Images are links to the originals, or copies if links are impossible.
     """
 
     folder_name = "yolo"
@@ -31,7 +31,7 @@ class Yolo(FilePerImage):
     def write(self, folder, results, class_names, root=None):
         path = os.path.join(folder, self.folder_name)
         os.makedirs(path, exist_ok=True)
-        # Only these two are replaced: a training may have left its results beside them.
+        # Only these two are replaced, because a training may have written results beside them.
         with (
             replaced_folder(os.path.join(path, "images")) as images,
             replaced_folder(os.path.join(path, "labels")) as labels,
@@ -72,7 +72,7 @@ def line(class_id: int, values: Iterable[float]) -> str:
 def _divided(results):
     """Yield ("train" or "val", file, prediction): every fifth image of a class is for validation.
 
-    What an image is for stays as it is when others are added behind it.
+    The choice for an image stays the same when others are added after it.
     """
     seen = collections.Counter()
     for file, prediction in results:
@@ -82,7 +82,7 @@ def _divided(results):
 
 
 def _image_file(file):
-    # Ultralytics looks for the labels where the last folder called "images" is "labels" instead.
+    # Ultralytics finds labels by changing the last folder called "images" to "labels".
     *folders, name = file.split("/")
     return "/".join([*("images_" if part == "images" else part for part in folders), name])
 
@@ -105,9 +105,9 @@ def _place(original, path):
 
 
 def _would_be_rewritten(original):
-    """Whether Ultralytics would save the image again, and through a link the user's own file.
+    """Return whether Ultralytics would rewrite the image, and through a link the user's own file.
 
-    It does so with a JPEG that has something after its end.
+    It does so with a JPEG that has data after its end.
     """
     with open(original, "rb") as file:
         if file.read(2) != _JPEG_START:
