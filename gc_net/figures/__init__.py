@@ -1,1 +1,1 @@
-"""Pictures: what is drawn on images, and the figures of docs and papers."""
+"""Pictures: drawings on images, and the figures of docs and papers."""

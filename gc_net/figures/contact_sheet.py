@@ -1,4 +1,4 @@
-"""A contact sheet: images of a split in a grid, with what is known of the objects in them."""
+"""A contact sheet: images of a split in a grid, with the truth about their objects."""
 
 import os
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ def contact_sheet(
 ) -> np.ndarray:
     """Draw images in a grid, each above its class name.
 
-    Where the truth is known: boxes in red, the outline of the mask in black and white dashes, and
-    the main axis as a white line with a dot at each end.
+    If the truth is known, it shows boxes in red, the outline of the mask in black and white dashes,
+    and the main axis as a white line with a dot at each end.
 
     Args:
         split: A `Split`.
@@ -79,7 +79,7 @@ def save_sheet(
     """Write a sheet of up to `count` images, one of each class in turn, to an image file.
 
     Returns:
-        How many images are on it.
+        The number of images on it.
     """
     check_suffix(path)
     indices = classes_in_turn(split.labels, count)

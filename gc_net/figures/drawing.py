@@ -13,11 +13,11 @@ BLACK, WHITE = (0, 0, 0), (255, 255, 255)
 INK, PAPER = (32, 32, 36), (255, 255, 255)
 
 GAP = 10  # pixels between the cells of a grid
-TEXT_HEIGHT = 26  # below a cell, where it has a caption
+TEXT_HEIGHT = 26  # below a cell with a caption
 _FONT, _FONT_SCALE = cv2.FONT_HERSHEY_SIMPLEX, 0.5
 _DASH = 5
 _SHIFT = 4  # OpenCV takes coordinates in sixteenths of a pixel
-# OpenCV's built-in font knows other letters than English ones since version 5.
+# OpenCV's built-in font has letters other than English ones since version 5.
 _UNICODE = int(cv2.__version__.split(".")[0]) >= 5
 
 
@@ -33,11 +33,11 @@ def draw_prediction(
 
     Args:
         image: uint8 [H, W, 3].
-        outline_rel: [P, 2] points of the shape's border, as `Shape.outline` gives them, or None.
+        outline_rel: [P, 2] points of the shape's border, from `Shape.outline`, or None.
         box_rel_xyxy: [4], or None.
         truth_boxes_rel_xyxy: [N, 4].
-        longer_side: Resize to this first, so that lines on a small image are fine; as it is by
-            default.
+        longer_side: Resize to this first, so that lines on a small image are fine; not resized if
+            None.
 
     Returns:
         A new image.
@@ -52,7 +52,7 @@ def draw_prediction(
     for box in truth_boxes_rel_xyxy:
         draw_box(picture, box, RED, width)
     if outline_rel is not None:
-        # A faint white rim, since black alone is lost on dark ground.
+        # A faint white rim, because black alone is invisible on dark ground.
         rim = picture.copy()
         _draw_polygon(rim, outline_rel, WHITE, width + 2)
         picture = cv2.addWeighted(picture, 0.5, rim, 0.5, 0)
@@ -63,16 +63,16 @@ def draw_prediction(
 
 
 def line_width(image: np.ndarray) -> int:
-    """Return the width of lines, in pixels, that looks the same at every size of an image."""
+    """Return the width of lines, in pixels, that looks the same at every image size."""
     return max(1, round(max(image.shape[:2]) / 112))
 
 
 def draw_box(
     image: np.ndarray, box_rel_xyxy: Sequence[float], color: tuple[int, int, int], width: int
 ) -> None:
-    """Draw a box into `image`, to whole pixels, its line within the box and the image.
+    """Draw a box into `image`, on whole pixels, with its line inside the box and the image.
 
-    So the box of a whole image can be seen. What lies outside the image is cut off.
+    So the box of a whole image is visible. Parts outside the image are cut off.
     """
     size = image.shape[1::-1]
     box = np.asarray(box_rel_xyxy, np.float64) * (size * 2)
@@ -92,16 +92,16 @@ def _draw_polygon(image, points_rel, color, width):
 
 
 def _fixed(points_rel, image):
-    """Return points [P, 2] as OpenCV takes them, in fractions of a pixel.
+    """Return points [P, 2] in OpenCV's form, in fractions of a pixel.
 
-    It puts the centre of the first pixel at 0, this package at ½.
+    OpenCV has the centre of the first pixel at 0, this package at ½.
     """
     points = np.asarray(points_rel, np.float64) * image.shape[1::-1]
     return np.rint((points - 0.5) * 2**_SHIFT).astype(np.int32)
 
 
 def draw_mask_outline(image: np.ndarray, mask: np.ndarray) -> None:
-    """Draw the outline of a mask into `image`, in black and white dashes: seen on any ground."""
+    """Draw the outline of a mask into `image`, in black and white dashes, visible on any ground."""
     smooth = cv2.resize(mask.astype(np.float32), image.shape[1::-1])
     inside = (cv2.GaussianBlur(smooth, (0, 0), 1.2) > 0.5).astype(np.uint8)
     outlines, _ = cv2.findContours(inside, cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
@@ -137,8 +137,8 @@ def to_uint8(values: np.ndarray) -> np.ndarray:
 def denormalizer(normalize: Callable) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from normalized images back to uint8 colours.
 
-    A normalizer scales, shifts and perhaps swaps the channels; what it does to black, red, green
-    and blue says all about it.
+    A normalizer scales, shifts and perhaps swaps the channels. Its results for black, red, green
+    and blue determine it.
 
     Args:
         normalize: Function of images [B, H, W, 3] in 0–255, e.g. `classifier.normalize`.
@@ -165,8 +165,8 @@ def grid(
     """Lay images out in rows.
 
     Args:
-        images: uint8 [H, W, 3] each; sizes may differ. They stand at the bottom of their cells.
-            None leaves a cell empty.
+        images: uint8 [H, W, 3] each; sizes may differ. They are at the bottom of their cells. None
+            leaves a cell empty.
         columns: Number of columns; the last row may be shorter.
         captions: A text for each, shortened to the width of a cell; or None.
         cell: (height, width) of a cell; that of the largest image by default.

@@ -1,7 +1,8 @@
-"""How sure the classifier is of masked images, against the size of the mask (the paper's Fig. 4).
+"""The classifier's certainty about masked images, against the size of the mask (the paper's Fig.
+4).
 
-The background loss rests on it: once a mask covers the whole object, the classifier knows nothing
-of what is left, and its entropy is highest.
+The background loss depends on it: when a mask covers the whole object, the classifier knows nothing
+about the rest, and its entropy is highest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,7 @@ def entropy_figure(
     """Draw one image masked at several scales, and the entropy over all scales.
 
     Args:
-        models: {name: `Localizer`}; one, whose classifier is asked.
+        models: {name: `Localizer`} with one entry, whose classifier is used.
         split, truth: Images, and their boxes, which are the masks of scale 1.
         count: Images to average over.
         cell: Side of an image in the figure, in pixels.

@@ -1,4 +1,4 @@
-"""Pictures for papers: what models find, in figures like those of the paper.
+"""Pictures for papers: predictions of models, in figures like those of the paper.
 
 | figure | what it shows | in the paper |
 |---|---|---|
@@ -7,10 +7,10 @@
 | `ablation` | the same images by several models side by side | Fig. 5 |
 | `objects` | images with one object, and below them images with several | Fig. 6 |
 
-A figure is a function of {name: `Localizer`}, a `Split`, its `Truth` and the options of
-`visualize` to an image, uint8 RGB, or to a matplotlib `Figure`. Shapes are drawn where
-`gc-net predict` reports them, on the whole image. A masked image is what the classifier is shown:
-the central window, and thus a little larger.
+A figure is a function of {name: `Localizer`}, a `Split`, its `Truth` and the options of `visualize`
+to an image, uint8 RGB, or to a matplotlib `Figure`. Shapes are drawn where `gc-net predict` reports
+them, on the whole image. A masked image is the input of the classifier: the central window, which
+is a little larger.
 """
 
 import os
@@ -60,7 +60,7 @@ def visualize(
             `captions` (whether class names stand below the images).
 
     Returns:
-        What is in the file: an image or a `Figure`.
+        The content of the file: an image or a `Figure`.
 
     Example:
         visualize("figure.pdf", "predictions", ["runs/mine/model"], recorded_dataset, count=8)

@@ -1,4 +1,4 @@
-"""Grids of images with what models find in them; see `gc_net.figures.figure`."""
+"""Grids of images with predictions of models; see `gc_net.figures.figure`."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _BATCH_SIZE = 32
 
 
 class Scene(NamedTuple):
-    """An image and what is known of it: uint8 [H, W, 3], [K, 4], text."""
+    """An image and its truth: uint8 [H, W, 3], [K, 4], text."""
 
     image: np.ndarray
     truth_boxes_rel_xyxy: np.ndarray
@@ -32,7 +32,7 @@ def scenes(
     seed: int = 0,
     among: Sequence[int] | None = None,
 ) -> list[Scene]:
-    """Return up to `count` `Scene`s at random, the classes in turn.
+    """Return up to `count` random `Scene`s, with the classes in turn.
 
     Args:
         among: Indices to choose from; all if None. Unreadable images are left out with a warning.
@@ -60,9 +60,9 @@ def scenes(
 def outlines(
     shape: Shape, coefficients: np.ndarray, num_points: int = 64
 ) -> list[np.ndarray | None]:
-    """Return the outlines [P, 2] of shapes in a list; None for one that is its own box.
+    """Return the outlines [P, 2] of shapes in a list; None for a shape that is its own box.
 
-    A box is drawn anyway, in its own colour.
+    The box is drawn anyway, in its own colour.
     """
     if shape.outline_kind == "parallelogram" and not shape.rotates:
         return [None] * len(coefficients)
@@ -70,7 +70,7 @@ def outlines(
 
 
 def squashed(localizer: Localizer, chosen: Sequence[Scene]) -> np.ndarray:
-    """Return scenes as a localizer's images are squashed, uint8 [B, R, R, 3].
+    """Return scenes squashed for a localizer, uint8 [B, R, R, 3].
 
     Args:
         localizer: A `Localizer`.
@@ -85,8 +85,8 @@ def pictures(
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Return the predictions drawn on scenes, and their masked objects: two lists of squares.
 
-    Predictions are drawn on whole images, squashed to `cell` pixels. Objects are what the
-    classifier is shown of them, the central windows, in squares of the same side.
+    Predictions are drawn on whole images, squashed to `cell` pixels. Objects are the inputs of the
+    classifier, from the central windows, in squares of the same side.
     """
     normalize = localizer.classifier.normalize
     to_colors = denormalizer(normalize)
@@ -124,7 +124,7 @@ def predictions(
     seed: int,
     captions: bool,
 ) -> np.ndarray:
-    """Draw rows of masked objects and of predictions in turn, the same images by each model."""
+    """Draw rows of masked objects and of predictions in turn; each model has the same images."""
     chosen = scenes(split, truth, count, seed)
     columns = min(columns, len(chosen))
     rows = []
@@ -193,7 +193,7 @@ def objects(
 
 
 def _sheet(rows, columns, captions):
-    """Lay out (images, names) of rows, of which any may be short."""
+    """Lay out (images, names) of rows; any row may be short."""
     images, names = [], []
     for row, row_names in rows:
         missing = columns - len(row)

@@ -8,7 +8,7 @@ from gc_net.evaluation.results import read_history
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# What of each stage is shown; the losses only, as the rest has other units.
+# Only the losses of each stage are shown, because the rest has other units.
 _SHOWN = ("loss", "area_loss", "object_loss", "background_loss")
 _WIDTH, _HEIGHT = 420, 300  # pixels of a plot
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 12, 34, 48

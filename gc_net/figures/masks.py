@@ -1,4 +1,4 @@
-"""Figures of masks: how ε shapes the analytic ones, and how close the learned ones come."""
+"""Figures of masks: analytic ones for several ε, and learned ones beside exact ones."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Pictures as files: PNG, JPEG, WebP and the like by OpenCV, PDF by matplotlib."""
+"""Pictures as files: PNG, JPEG, WebP and others by OpenCV, PDF by matplotlib."""
 
 import os
 from typing import TYPE_CHECKING
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 def save_picture(
     path: str | os.PathLike, picture: "np.ndarray | Figure", dots_per_inch: float = 300
 ) -> None:
-    """Write a picture in the format its name asks for, all at once.
+    """Write a picture in the format of its name, all at once.
 
     Args:
-        path: Name that ends in .png, .jpg, .pdf, or in what else OpenCV writes.
-        picture: Image, uint8 RGB [H, W, 3], or a matplotlib `Figure`, which stays lines and
-            letters in a PDF.
+        path: Name that ends in .png, .jpg, .pdf, or another suffix that OpenCV writes.
+        picture: Image, uint8 RGB [H, W, 3], or a matplotlib `Figure`. In a PDF, a figure keeps its
+            lines and letters.
         dots_per_inch: Resolution of a PDF, which sets the size of an image on paper.
     """
     path = os.fspath(path)
@@ -73,7 +73,7 @@ def _pdf(picture, dots_per_inch):
         figure = plots.new_figure(width * scale, height * scale)
         axes = figure.add_axes([0, 0, 1, 1])
         axes.set_axis_off()
-        # Not resampled: the pixels go into the file as they are.
+        # Not resampled: the file has the original pixels.
         axes.imshow(picture, interpolation="none", aspect="auto")
         picture = figure
     return plots.encode(picture, "pdf", dots_per_inch)

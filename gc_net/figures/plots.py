@@ -1,6 +1,6 @@
 """Plots: curves and bars by matplotlib, as pixels, as PDF, and as SVG for web pages.
 
-`Figure`s are made and drawn without pyplot, so no state is shared and no display is needed.
+`Figure`s are made and drawn without pyplot, so they share no state and need no display.
 """
 
 import io
@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from gc_net.figures.drawing import BLUE, INK, PAPER, RED
 
-# Of one series after the other. A web page has its own, see `inline_svg`.
+# Colours of the series, in order. A web page has its own colours, see `inline_svg`.
 COLORS = (BLUE, RED, (24, 128, 64), (140, 64, 176), (200, 120, 0), (120, 120, 120))
 _RULE = (222, 222, 222)
 _STYLE = {
@@ -28,11 +28,11 @@ _STYLE = {
     "svg.hashsalt": "gc_net",  # the same file each time
     "pdf.fonttype": 42,
 }
-_DOTS_PER_INCH = 72  # so that a length in pixels is one in points
+_DOTS_PER_INCH = 72  # so that a pixel is a point
 
 
 def hex_color(color: Sequence[int]) -> str:
-    """Return an RGB colour in 0–255 as matplotlib takes it."""
+    """Return an RGB colour in 0–255 in matplotlib's form."""
     return "#" + "".join(f"{value:02x}" for value in color)
 
 
@@ -73,10 +73,10 @@ def draw_curves(
     Args:
         axes: Where, see `add_axes`.
         x: [E].
-        series: {name: [E]}. What is not finite leaves a gap, and a point alone is a dot.
+        series: {name: [E]}. A value that is not finite leaves a gap; a single point is a dot.
         intervals: {name: [E, 2]} of bands around the curves of these names.
-        limit: Value and name of a dashed line across.
-        legend: Whether the names stand above the axes.
+        limit: Value and name of a dashed horizontal line.
+        legend: Whether to write the names above the axes.
     """
     x = np.asarray(x, np.float64)
     handles = []
@@ -96,7 +96,7 @@ def draw_curves(
             alone &= ~np.append(np.isfinite(values[1:]), False)
             alone &= ~np.append(False, np.isfinite(values[:-1]))
             for place in np.flatnonzero(alone):
-                # Not a marker: in SVG that is a reference to a definition elsewhere.
+                # Not a marker, which in SVG is a reference to a definition elsewhere.
                 axes.annotate(
                     "●", (x[place], values[place]), color=color, fontsize=8, ha="center",
                     va="center", gid=f"dot {style}", annotation_clip=False,
@@ -126,14 +126,14 @@ def draw_bars(
     intervals: Sequence[tuple[float, float]] | None = None,
     top: float | None = None,
 ) -> None:
-    """Draw bars beside each other, the first from 0 to 1 on the x axis.
+    """Draw bars next to each other, the first from 0 to 1 on the x axis.
 
     Args:
         axes: Where, see `add_axes`.
         heights: [B].
         styles: [B] names, which are classes in a web page; bar b is called `"bar-b"`.
         labels: [B] texts below the bars.
-        edges: [B + 1] texts below the bars' edges, in place of `labels`.
+        edges: [B + 1] texts below the bars' edges, instead of `labels`.
         intervals: [B] pairs, drawn as lines.
         top: Largest value of the y axis.
     """
@@ -178,15 +178,15 @@ def encode(figure: Figure, kind: str, dots_per_inch: float) -> bytes:
 
 
 def inline_svg(figure: Figure, description: str, hints: Mapping[str, str] | None = None) -> str:
-    """Return a figure as an `<svg>` to put into a web page, whose style sheet colours it.
+    """Return a figure as an `<svg>` for a web page, whose style sheet sets the colours.
 
-    What has a `gid` in the figure gets it as its class instead of a colour, so that a chart follows
-    the theme of the page. Nothing else of matplotlib's file is kept but paths and texts.
+    An element with a `gid` in the figure gets it as its class instead of a colour. So a chart
+    follows the theme of the page. Only paths and texts of matplotlib's file are kept.
 
     Args:
         figure: A `Figure` without clipped parts or markers.
-        description: What is seen, for those who cannot see it.
-        hints: {class: text} that is shown when the mouse rests on an element of that class.
+        description: Text for readers who cannot see the figure.
+        hints: {class: text} to show when the mouse rests on an element of that class.
     """
     root = ElementTree.fromstring(encode(figure, "svg", _DOTS_PER_INCH))
     names = {child: parent for parent in root.iter() for child in parent}

@@ -22,7 +22,7 @@ class Chart(NamedTuple):
     title: What is shown.
     svg: The drawing.
     legend: Names of the series, in the order of the style sheet's colours.
-    y_label: What the height of bars means, in place of a legend.
+    y_label: Meaning of the height of bars, instead of a legend.
     """
 
     title: str
@@ -50,7 +50,7 @@ def training(history: Mapping[str, Mapping[str, np.ndarray]]) -> list[Chart]:
 
 
 def statistics(evaluation: Evaluation) -> list[Chart]:
-    """Return charts of where boxes fit; without true boxes, of what boxes there are."""
+    """Return charts of how boxes fit; without true boxes, charts of the predicted boxes."""
     if evaluation.num_truth_boxes.any():
         charts = [_iou_histogram(evaluation), _by_size(evaluation)]
         found = evaluation.metrics.get("confidence")

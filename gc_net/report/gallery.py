@@ -1,4 +1,4 @@
-"""Examples for the report: which images, their thumbnails, and what is drawn over them."""
+"""Examples for the report: the choice of images, their thumbnails, and the drawings on them."""
 
 import base64
 
@@ -23,7 +23,7 @@ GROUPS = {
 }
 _EACH = 6  # best, median and worst cases
 _DOUBTFUL = 24
-_SAMPLE = 240  # one at least of every class of CUB
+_SAMPLE = 240  # at least one of every class of CUB
 _SCENE_SIZE, _PART_SIZE = 224, 136  # pixels of the image, and of its object and background
 _QUALITY = 72
 _MASKS_AT_ONCE = 32
@@ -33,8 +33,8 @@ _UNITS = 1000  # the drawing over an image spans this much
 def choose(evaluation: Evaluation, seed: int = 0) -> dict[str, np.ndarray]:
     """Return {group: rows}; a row is in one group at most.
 
-    Where there are true boxes, only images that have one are shown; where there are none at all,
-    those that the model is least certain of come first.
+    If there are true boxes, only images that have one are shown. If there are none, images come
+    first that the model is least certain of.
     """
     rows = np.flatnonzero(np.isfinite(evaluation.iou))
     if len(rows):
@@ -56,10 +56,10 @@ def choose(evaluation: Evaluation, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def sureness(evaluation: Evaluation) -> tuple[str, np.ndarray]:
-    """Return how sure the model is of each image, [N], and what that is.
+    """Return the name of a measure of certainty, and its values [N].
 
-    It is the confidence of the localization where that is known, or else the probability of the
-    image's own class, 0 where that is not among the first five.
+    It is the confidence of the localization if that is known, or else the probability of the
+    image's own class, which is 0 if the class is not among the first five.
     """
     if evaluation.confidence is not None:
         return "confidence", evaluation.confidence
@@ -72,7 +72,7 @@ def cases(
 ) -> dict[str, list[tuple[int, Markup]]]:
     """Return {group: [(row, figure in HTML)]}, as many as fit into `max_bytes` of text.
 
-    The sample comes last, so that it is the part that is cut short.
+    The sample comes last, so it is the part that is cut.
     """
     chosen = choose(evaluation, seed)
     rows = np.concatenate(list(chosen.values()))
@@ -89,7 +89,7 @@ def cases(
             try:
                 image = evaluation.read_image(row)
             except ImageError:
-                continue  # gone since it was evaluated
+                continue  # deleted since the evaluation
             figure = template.render(_case(evaluation, row, image, mask, outline))
             used += len(figure)
             if used > max_bytes:
@@ -106,7 +106,7 @@ def thumbnail(image: np.ndarray, size: int) -> str:
 
 
 def _case(evaluation, row, image, mask, outline):
-    """Return what the template of an example is filled with."""
+    """Return the values for the template of an example."""
     mean_color = evaluation.mean_color
     difference = (image - mean_color) * mask[..., None]
     label, top = evaluation.labels[row], evaluation.top_classes[row, 0]
@@ -132,7 +132,7 @@ def _case(evaluation, row, image, mask, outline):
         else f"taken for {evaluation.class_names[top]}, {probability:.0%}",
         "file": evaluation.files[row],
         "scene": thumbnail(image, _SCENE_SIZE),
-        # I·M and I·(1 − M), where a masked pixel takes the mean colour.
+        # I·M and I·(1 − M); masked pixels have the mean colour.
         "object": thumbnail(to_uint8(mean_color + difference), _PART_SIZE),
         "background": thumbnail(to_uint8(image - difference), _PART_SIZE),
         "units": _UNITS,
@@ -149,7 +149,7 @@ def _polygon(outline_rel):
 
 
 def _rectangle(box_rel_xyxy):
-    """Return x, y, width and height, or None for what is nowhere."""
+    """Return x, y, width and height, or None for a box that is not finite."""
     if not np.isfinite(box_rel_xyxy).all():
         return None
     left, top, right, bottom = _units(box_rel_xyxy)
@@ -157,5 +157,5 @@ def _rectangle(box_rel_xyxy):
 
 
 def _units(points_rel):
-    # Far outside, numbers would only be long.
+    # Far outside, numbers would be long for no use.
     return np.rint(np.clip(points_rel, -2, 3) * _UNITS).astype(int).tolist()

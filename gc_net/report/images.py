@@ -1,4 +1,4 @@
-"""What a report shows of an evaluated image."""
+"""The pixels and masks of evaluated images, for reports."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from gc_net.figures.drawing import denormalizer
 
 
 def mean_color(classifier: Any) -> np.ndarray:
-    """Return the colour that normalizes to zero, which masked pixels take, RGB 0–255."""
+    """Return the colour that normalizes to zero, the colour of masked pixels, RGB 0–255."""
     return denormalizer(classifier.normalize)(np.zeros(3)).astype(np.float32)
 
 

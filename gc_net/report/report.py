@@ -1,8 +1,8 @@
-"""`report.html`: an evaluation on one page that needs nothing but itself.
+"""`report.html`: an evaluation on one page without other files.
 
-The page is `report.html`, a template, with its style sheet and its script beside it. Curves and
-bars are made by `charts`, images by `gallery`. Names of classes and files are escaped wherever they
-stand, and the page forbids every script but its own.
+The page is made from a template, `report.html`, with its style sheet and its script beside it.
+`charts` makes curves and bars, `gallery` makes images. All names of classes and files are escaped,
+and the page forbids every script except its own.
 """
 
 import os
@@ -17,7 +17,7 @@ from gc_net.version import __version__
 
 REPORT_FILE = "report.html"
 MAX_BYTES = 5_000_000
-# What tables, charts and the style may take of it; 1,000 classes take 0.3 MB.
+# Room for tables, charts and the style; 1,000 classes take 0.3 MB.
 _BYTES_BESIDE_IMAGES = 800_000
 _NAMED_FILES = 500
 # CorLoc, the headline, first.
@@ -28,9 +28,9 @@ _COLUMNS = tuple(key for key in _TILES if key in COMPARED)
 def write_report(output_dir: str | os.PathLike, evaluation: Evaluation) -> str:
     """Write `report.html` about an `Evaluation`; return its path.
 
-    It stays below `MAX_BYTES`, however many images were evaluated: statistics are of all of them,
-    pictures of a seeded sample beside the best, median and worst cases. Without true boxes, those
-    the model is least certain of take the place of these.
+    It stays below `MAX_BYTES` for any number of images. Statistics are of all images. Pictures are
+    of a seeded sample, and of the best, median and worst cases. Without true boxes, images that the
+    model is least certain of replace these cases.
     """
     path = os.path.join(output_dir, REPORT_FILE)
     write_text(path, render(evaluation))
@@ -38,7 +38,7 @@ def write_report(output_dir: str | os.PathLike, evaluation: Evaluation) -> str:
 
 
 def remove_report(output_dir: str | os.PathLike) -> None:
-    """Remove `report.html` where there is one."""
+    """Remove `report.html` if there is one."""
     path = os.path.join(output_dir, REPORT_FILE)
     if os.path.exists(path):
         os.unlink(path)
@@ -46,7 +46,7 @@ def remove_report(output_dir: str | os.PathLike) -> None:
 
 def render(evaluation: Evaluation) -> str:
     """Return the page as text."""
-    # Here, since matplotlib and jinja2 take a second to import.
+    # Here, because matplotlib and jinja2 take a second to import.
     from gc_net.report import charts, gallery
 
     has_boxes = bool(evaluation.num_truth_boxes.any())
@@ -104,7 +104,7 @@ def _about(evaluation):
 
 
 def _tiles(metrics):
-    """Return all metrics that are known, each with its interval and its meaning."""
+    """Return all known metrics, each with its interval and its meaning."""
     return [
         {
             "title": METRICS[key].title.replace("-", "‑"),  # a hyphen that does not break
@@ -127,7 +127,7 @@ def _interval(metrics, key):
 
 
 def _rival(evaluation):
-    """Return the best method that never saw a box, to set the headline beside."""
+    """Return the best method that never saw a box, to compare with the headline."""
     fair = [result for result in evaluation.methods.values() if not result.tuned]
     if not fair:
         return None
@@ -157,9 +157,9 @@ def _cells(metrics):
 
 
 def _next_steps(evaluation, has_boxes):
-    """Return commands for what one does next with such a model."""
+    """Return commands for the next steps with such a model."""
     if not evaluation.model or evaluation.title:
-        return []  # what follows takes a detector
+        return []  # the commands below need a detector
     model = shlex.quote(f"--model={evaluation.model}")
     steps = [
         {

@@ -1,4 +1,4 @@
-"""Talking to a served model."""
+"""Clients and servers of a trained model."""
 
 import importlib
 

@@ -1,9 +1,9 @@
-"""Looking over a server's answer before anything is made of it."""
+"""Checks of a server's answer before it is used."""
 
 import numpy as np
 
-# What `Prediction`s are made of: the shape of each image's entry, and whether it is numbers. None
-# stands for any length, but one length for all of the classes.
+# The parts of a `Prediction`: the shape of each image's entry, and whether it has numbers. None
+# stands for any length; all entries of classes have the same length.
 _OUTPUTS = {
     "boxes": ((4,), True),
     "coefficients": ((None,), True),
@@ -15,11 +15,11 @@ _OUTPUTS = {
     "confidence": ((), True),
     "image_sizes": ((2,), True),
 }
-# What a server may leave out: those of a model that was exported by an earlier version have them.
+# Optional outputs, which models have that an earlier version exported.
 _OPTIONAL = dict.fromkeys(
     ("object_probability", "background_probability", "background_entropy"), ((), True)
 )
-# An array gives every text the room of the longest: 20,000 names padded to 400 characters.
+# An array pads every text to the longest: 20,000 names of 400 characters.
 _MOST_CHARACTERS_AN_IMAGE = 8_000_000
 _CLASSES = ("class_ids", "class_names", "class_probabilities")
 
@@ -28,11 +28,12 @@ def checked_outputs(outputs, count):
     """Return the outputs of a serving signature as arrays, one entry an image.
 
     Args:
-        outputs: {name: nested list or array} as a server gave it, or whatever else it gave.
-        count: How many images were sent.
+        outputs: {name: nested list or array} from a server, or anything else that it sent.
+        count: Number of images that were sent.
 
     Raises:
-        ValueError: What is missing, superfluous or senseless, in words that follow "the answer".
+        ValueError: If a part is missing, superfluous or meaningless; the message continues "the
+            answer".
     """
     if not isinstance(outputs, dict):
         raise ValueError(f"has outputs of type {type(outputs).__name__}, expected an object")

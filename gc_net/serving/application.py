@@ -1,4 +1,4 @@
-"""What the web applications share: routes, limits, and errors as JSON."""
+"""Shared by the web applications: routes, limits, and errors as JSON."""
 
 import abc
 import json
@@ -20,13 +20,13 @@ _HEADERS = {
 
 
 class Application(abc.ABC):
-    """A WSGI application that answers requests for its `routes`, and no page of other hosts.
+    """A WSGI application that answers requests for its `routes`, but no page of other hosts.
 
     Args:
         name: Name of the model.
         max_bytes: Largest request.
-        allowed_hosts: Names the server goes by, besides addresses in numbers and `localhost`.
-        headers: Headers of all answers, besides those that are always there.
+        allowed_hosts: Names of the server, besides addresses in numbers and `localhost`.
+        headers: Headers of all answers, besides the fixed ones.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A client of a served model, which is used as a loaded one is: images in, predictions out."""
+"""A client of a served model, which is used like a loaded model."""
 
 import time
 
@@ -10,7 +10,7 @@ from gc_net.prediction.inputs import sources_split
 from gc_net.prediction.prediction import Prediction
 from gc_net.serving.transports import TRANSPORTS, BadRequest, ServerError, transport_of
 
-_ATTEMPTS = 3  # for an image that is sound but was refused
+_ATTEMPTS = 3  # for a good image that was refused
 
 
 class Client:
@@ -20,9 +20,9 @@ class Client:
         address: `"http://localhost:8501"` for REST, `"localhost:8500"` for gRPC.
         model: Name of the served model.
         version: Number of its version; the newest if None.
-        timeout: Seconds for the answer to one request, all of it.
-        retries: How often a request is sent again, after longer and longer pauses, where the
-            connection broke, no answer came in time, or the server says that it is busy.
+        timeout: Seconds for the whole answer to one request.
+        retries: How often a request is sent again, after longer and longer pauses, if the
+            connection breaks, no answer comes in time, or the server is busy.
 
     Example:
         with gc_net.serving.Client("http://localhost:8501", "birds") as client:
@@ -43,7 +43,7 @@ class Client:
         self.close()
 
     def close(self):
-        """Give back the connection."""
+        """Close the connection."""
         self.transport.close()
 
     def predict(self, images, batch_size=8, unreadable=None, deadline=None):
@@ -54,14 +54,14 @@ class Client:
             batch_size: Images a request.
             unreadable: An `Unreadable` that collects images that could not be read, here or by
                 the server, under their file name or as `images[3]`. If None, each is logged.
-            deadline: Seconds for all of it, whatever has to be sent again; no limit if None.
+            deadline: Seconds for the whole call, all retries included; no limit if None.
 
         Returns:
             A list with one entry an image: a `Prediction`, or None if it could not be read.
 
         Raises:
-            ServerError: If the server cannot be reached, does not serve the model, or gives an
-                answer that makes no sense. Its `predictions` are what there was by then.
+            ServerError: If the server cannot be reached, does not serve the model, or gives a
+                meaningless answer. Its `predictions` are those until then.
         """
         unreadable = Unreadable(announce=True) if unreadable is None else unreadable
         split = sources_split(images, ())
@@ -88,7 +88,7 @@ class Client:
             self._send(files, predictions, split, unreadable)
 
     def _send(self, files, predictions, split, unreadable):
-        """Ask for `files`; where the server refuses them, for each half, down to the bad ones."""
+        """Ask for `files`; if the server refuses them, ask for each half, down to the bad ones."""
         indices = list(files)
         try:
             outputs = self.transport.predict([files[index] for index in indices])
@@ -106,9 +106,9 @@ class Client:
             )
 
     def _send_again(self, index, error, predictions, split, unreadable):
-        """Settle whether a refused image is bad: the server may have refused another one.
+        """Find out whether a refused image is bad, because the server may have refused another.
 
-        A server that batches joins requests of several clients, and refuses all of them for one.
+        A server with batching joins requests of several clients, and refuses all of them for one.
         """
         try:
             file = _as_png(split.read(index))
@@ -129,7 +129,7 @@ class Client:
 
 
 def _as_file(read, index):
-    """Return an image as the bytes of a file from which the server decodes the same pixels."""
+    """Return an image as the bytes of a file that the server decodes to the same pixels."""
     data = read.encoded(index)
     if data is not None and _decodes_alike(data):
         return data
@@ -137,9 +137,9 @@ def _as_file(read, index):
 
 
 def _decodes_alike(data):
-    """Tell whether a file is one that TensorFlow decodes, in a graph, as this package does."""
+    """Return whether TensorFlow decodes a file, in a graph, to the same pixels as this package."""
     header = read_header(data)
-    # TensorFlow shows the one colour that a PNG may declare transparent, in a chunk of this name.
+    # A PNG may declare one colour transparent, in a chunk of this name; TensorFlow ignores that.
     plain = header.kind == "PNG" and header.orientation == 1 and b"tRNS" not in data
     return header.kind == "JPEG" or plain
 

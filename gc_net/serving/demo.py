@@ -1,4 +1,4 @@
-"""A web application of one page, on which a model can be tried."""
+"""A web application with one page to try a model on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ _POLICY = (
 class DemoApp(Application):
     """Serves the page and TF Serving's REST form, `/v1/models/NAME` and `…:predict`.
 
-    The page speaks nothing else, so that it works with a real TF Serving too.
+    The page uses only this form, so it works with a real TF Serving too.
 
     Args:
         name: Name the model is served under.

@@ -1,4 +1,4 @@
-"""Servers of a loaded model, on waitress: behind the demo page, and for Label Studio."""
+"""Servers of a loaded model, on waitress: for the demo page, and for Label Studio."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def make_app(
 
 def make_server(app, host, port, **bounds):
     """Return the server of an application, to be run. `bounds` are those of `WebServer`."""
-    # A little more than the application takes, so that it can say so itself.
+    # A little more than the application accepts, so that the application itself can refuse it.
     return WebServer(app, host, port, max_bytes=app.max_bytes + 2**20, **bounds)
 
 
@@ -44,11 +44,11 @@ def run_label_studio(model_dir, folders, *, host="127.0.0.1", port=9090, **limit
 
 
 def model_name(model_dir):
-    """Return what a model is called: its folder's name, or that of the run it is in."""
+    """Return the name of a model: that of its folder, or that of its run."""
     folder = os.path.abspath(model_dir)
     if os.path.basename(folder) == "model":  # as runs call it
         folder = os.path.dirname(folder)
-    # It becomes a part of addresses.
+    # The name becomes a part of addresses.
     return re.sub(r"[^\w.-]+", "_", os.path.basename(folder)) or "model"
 
 

@@ -2,7 +2,7 @@
 
 Label Studio asks for `/health`, sends its labelling set-up to `/setup`, and tasks to `/predict`.
 The form is that of the package label-studio-ml, which is not needed. Nothing is ever fetched: an
-image is a file in one of the given folders, or lies in the request as a `data:` address.
+image is a file in one of the given folders, or a `data:` address in the request.
 """
 
 import base64
@@ -36,7 +36,7 @@ class LabelStudioApp(Application):
     Args:
         name: Name of the model, which becomes a part of its version.
         localizer: The `Localizer`.
-        folders: Folders in which images are looked for, by the path that a task gives.
+        folders: Folders of images, where the path of each task is searched.
         max_bytes, allowed_hosts: As for `Application`.
         max_images: Most tasks of one request.
     """
@@ -55,7 +55,7 @@ class LabelStudioApp(Application):
         self._localizer = localizer
         self._folders = [os.path.realpath(folder) for folder in folders]
         self._max_images = max_images
-        # One request at a time, which bounds the memory.
+        # One request at a time, to limit the memory.
         self._lock = threading.Lock()
 
     def routes(self):
@@ -80,11 +80,11 @@ class LabelStudioApp(Application):
     def _setup(self, request):
         content = _content(request)
         if content.get("schema"):
-            labelling(content["schema"])  # so that a set-up that does not fit is told at once
+            labelling(content["schema"])  # reports a set-up that does not fit at once
         return json_response({"model_version": self.name})
 
     def _webhook(self, request):
-        # Label Studio tells of each annotation; a model does not learn while it serves.
+        # Label Studio reports each annotation; a model does not learn while it serves.
         _content(request)
         return json_response({"status": "ok"}, 201)
 
@@ -136,7 +136,7 @@ class LabelStudioApp(Application):
         return results
 
     def _image(self, task, setup):
-        """Return the file name or the bytes of a task's image; a `ValueError` says why not."""
+        """Return the file name or the bytes of a task's image; raise a `ValueError` without one."""
         data = task.get("data") if isinstance(task, dict) else None
         address = data.get(setup.data_key) if isinstance(data, dict) else None
         if not isinstance(address, str):
@@ -149,13 +149,13 @@ class LabelStudioApp(Application):
         return self._file(address)
 
     def _file(self, address):
-        """Return the file that an address stands for, in one of the folders."""
+        """Return the file of an address, in one of the folders."""
         parts = urllib.parse.urlsplit(address)
-        # Files that Label Studio serves from a folder are named behind ?d=.
+        # Files that Label Studio serves from a folder are named after ?d=.
         named = urllib.parse.parse_qs(parts.query).get("d")
         path = named[0] if named else urllib.parse.unquote(parts.path)
         path = path.lstrip("/")
-        # Uploads are served as /data/upload/... and lie in upload/... of its folder of media.
+        # Uploads are served below /data/upload/ and lie below upload/ in its media folder.
         for candidate in (path, path.removeprefix("data/")):
             for folder in self._folders:
                 file = os.path.realpath(os.path.join(folder, candidate))
@@ -167,13 +167,13 @@ class LabelStudioApp(Application):
 
 
 class Labelling(NamedTuple):
-    """What a labelling set-up says of the regions to make.
+    """The regions that a labelling set-up asks for.
 
     Attributes:
         kind: `"rectangle"` or `"ellipse"`.
         from_name, to_name: Names of the control and of the image.
-        data_key: What the image's address is called among the data of a task.
-        labels: Classes that can be chosen; empty where they are not listed.
+        data_key: Name of the image's address among the data of a task.
+        labels: Classes that can be chosen; empty if they are not listed.
     """
 
     kind: str
@@ -195,7 +195,7 @@ def labelling(config: Any) -> Labelling:
     """
     if not isinstance(config, str):
         raise BadRequest(f"Expected the labelling set-up as text, received {config!r:.100}.")
-    # An entity could stand for a million others; a set-up has no need of any.
+    # An entity could expand to a million others; a set-up needs none.
     if re.search(r"<!\s*(DOCTYPE|ENTITY)", config, re.IGNORECASE):
         raise BadRequest("The labelling set-up declares a document type, which is not read.")
     try:

@@ -1,9 +1,9 @@
-"""Telling a server's own page from pages of other hosts.
+"""Distinguishes a server's own page from pages of other hosts.
 
-A page anywhere can make its visitor's browser send requests to a server on the visitor's machine.
-The browser marks them: `Origin` and `Sec-Fetch-Site` name the page they come from. Where a page's
-host name has been redirected to this machine, the browser takes it for one of ours, but the `Host`
-it asks for is still that name. An address in numbers cannot be redirected.
+Any web page can make its visitor's browser send requests to a server on the visitor's machine. The
+browser marks them: `Origin` and `Sec-Fetch-Site` name the page they come from. If a page's host
+    name has been redirected to this machine, the browser treats the page as ours. But the `Host` of
+    its requests is still that name. An address in numbers cannot be redirected.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ def check_origin(request, allowed_hosts=()):
 
     Args:
         request: A werkzeug `Request`.
-        allowed_hosts: Names this server goes by, besides addresses in numbers and `localhost`.
+        allowed_hosts: Names of this server, besides addresses in numbers and `localhost`.
     """
     host = request.headers.get("Host", "")
     name = _host_name(host)
@@ -39,7 +39,7 @@ def check_origin(request, allowed_hosts=()):
 def _netloc(origin):
     try:
         return urllib.parse.urlsplit(origin).netloc.lower()
-    except ValueError:  # half an address, for one
+    except ValueError:  # e.g. half an address
         return None
 
 

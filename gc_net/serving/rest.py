@@ -1,4 +1,4 @@
-"""TF Serving's REST form over a model in this process: what the demo page talks to."""
+"""TF Serving's REST form for a model in this process, which the demo page uses."""
 
 import base64
 import binascii
@@ -15,7 +15,7 @@ from gc_net.export import preprocessing
 
 _KINDS = ("JPEG", "PNG")  # what the graph decodes
 TOO_LARGE = 413
-# TensorFlow's message holds the reason behind a traceback, and before the name of the operation.
+# In TensorFlow's message, the reason comes after a traceback and before the name of the operation.
 _REASON = re.compile(r"([^\n]*)\n\s*\[\[\{\{node ")
 _ASSERTED = re.compile(r"assertion failed: \[(.*)\]")
 
@@ -24,7 +24,7 @@ class RequestError(ValueError):
     """A request that cannot be answered; the message says why.
 
     Attributes:
-        status: The HTTP status that says so: 400, or 413 where less would be answered.
+        status: The HTTP status of the answer: 400, or 413 if a smaller request may succeed.
     """
 
     def __init__(self, message, status=400):
@@ -37,7 +37,7 @@ class RestModel:
 
     Args:
         module: A `gc_net.export.signatures.ServingModule`, or another object with `signatures()`.
-        max_pixels: Encoded images that have more, those of one request together, are refused before
+        max_pixels: Limit of the pixels of all encoded images of a request; they are refused before
             any is decoded.
         max_images: Largest number of images of one request.
     """
@@ -45,20 +45,20 @@ class RestModel:
     def __init__(self, module, max_pixels, max_images=32):
         self.max_pixels = max_pixels
         self.max_images = min(max_images, preprocessing.MAX_IMAGES)
-        self._module = module  # its functions do not keep it alive by themselves
+        self._module = module  # its functions alone do not keep it alive
         self._functions = module.signatures()
         spec = [tf.TensorSpec([], tf.string), tf.TensorSpec([], tf.int32)]
         self._file_size = tf.function(preprocessing.file_size, input_signature=spec)
         self._decode = tf.function(preprocessing.decode, input_signature=spec)
-        # One request at a time, from its numbers as Python objects to its answer: that bounds the
-        # memory, and TensorFlow has all cores for each anyway.
+        # One request at a time, from its parsing to its answer. That limits the memory, and
+        # TensorFlow uses all cores for each request anyway.
         self._lock = threading.Lock()
 
     def predict(self, body):
         """Return the JSON that answers `body`, both as bytes.
 
         Raises:
-            RequestError: If the request makes no sense, or one of its images.
+            RequestError: If the request or one of its images is invalid.
         """
         with self._lock:
             return self._answer(body)
@@ -151,7 +151,7 @@ class RestModel:
         if kind not in _KINDS:
             raise RequestError(f"Image {index}: a {kind} image; expected JPEG or PNG.")
         try:
-            # By the decoder's own library, so that no header says one thing here, another there.
+            # With the decoder's own library, so that both read the header in the same way.
             size = self._file_size(tf.constant(data), index).numpy().tolist()
         except tf.errors.InvalidArgumentError as error:
             raise RequestError(_reason(error.message, index)) from None
@@ -186,7 +186,7 @@ def _plain(value):
 
 
 def _reason(message, index=None):
-    """Return what TensorFlow says is wrong, without where in the graph it found out."""
+    """Return TensorFlow's reason of an error, without its place in the graph."""
     found = _REASON.findall(message)
     line = found[-1].strip() if found else ""
     if asserted := _ASSERTED.search(line):

@@ -1,4 +1,4 @@
-"""The two ways to ask TF Serving: REST, which needs no TensorFlow, and gRPC, which is faster."""
+"""The two interfaces of TF Serving: REST, which needs no TensorFlow, and gRPC, which is faster."""
 
 import abc
 import base64
@@ -15,23 +15,23 @@ from gc_net.serving.answers import checked_outputs
 
 SIGNATURE = "serve_bytes"
 INPUT = "image_bytes"
-# Bad, and too large, as proxies and the demo's server answer: smaller requests may be answered.
+# Bad, and too large, from proxies and the demo's server: smaller requests may succeed.
 _REFUSED = (400, 413)
 _BUSY = (429, 502, 503, 504)
 _MOST_VALUES = 10_000_000  # of all outputs together; a thousand an image are usual
 # All of 20,000 classes, with names of a hundred bytes, take 2.6 MB of JSON an image.
 _MOST_BYTES_AN_IMAGE = 2**22
-_MOST_BYTES_BESIDE = 2**20  # what is said once, or is the page of a proxy
+_MOST_BYTES_BESIDE = 2**20  # for text that does not depend on images, or the page of a proxy
 _READ_AT_ONCE = 2**16
 _OUR_LIMIT = "CLIENT: Received message larger"  # gRPC's words; the server's begin otherwise
 _FIRST_PAUSE = 0.25  # seconds before the second attempt; doubled before each further one
 
 
 class ServerError(RuntimeError):
-    """The server cannot be reached, does not serve this model, or gave an answer without sense.
+    """The server cannot be reached, does not serve this model, or gave a meaningless answer.
 
     Attributes:
-        predictions: What `Client.predict` had by then, None if it had nothing.
+        predictions: The predictions of `Client.predict` until then; None for the other images.
     """
 
     predictions: tuple = ()
@@ -42,7 +42,7 @@ class Unavailable(ServerError):
 
 
 class BadRequest(ValueError):
-    """The server could not make sense of the request: it is too large, or an image of it is bad."""
+    """The server refused the request: it is too large, or one of its images is bad."""
 
 
 class Transport(abc.ABC):
@@ -52,11 +52,11 @@ class Transport(abc.ABC):
         address: Where the server listens.
         model: Name of the model.
         version: Number of its version; the newest if None.
-        timeout: Seconds for one attempt to get an answer, all of it.
-        retries: How often to ask again where the server did not answer.
+        timeout: Seconds for one attempt to get a whole answer.
+        retries: How often to ask again if the server does not answer.
 
     Attributes:
-        deadline: Time of `time.monotonic` after which nothing is asked any more, if any.
+        deadline: Time of `time.monotonic` after which no request is sent, if any.
     """
 
     def __init__(self, address, model, version=None, timeout=60.0, retries=3):
@@ -72,7 +72,7 @@ class Transport(abc.ABC):
 
         Raises:
             BadRequest: The server refused the request because of its content.
-            ServerError: There is no use in sending anything else.
+            ServerError: Further requests are useless.
         """
         for attempt in range(self.retries + 1):
             try:
@@ -81,7 +81,7 @@ class Transport(abc.ABC):
             except Unavailable as error:
                 if attempt == self.retries:
                     raise ServerError(f"{error} (asked {attempt + 1} times)") from error
-                # Not all clients of a server that was restarted at the same moment.
+                # Random, so that clients of a restarted server do not all ask at the same moment.
                 pause = _FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.5)
                 if self._seconds_left(pause, error) < pause:
                     raise ServerError(f"{error} (the deadline of the call is near)") from error
@@ -105,13 +105,13 @@ class Transport(abc.ABC):
 
         Raises:
             BadRequest: The server refused the request because of its content.
-            Unavailable: It did not answer, or has no time.
-            ServerError: There is no use in sending anything else.
+            Unavailable: It did not answer, or it is busy.
+            ServerError: Further requests are useless.
         """
 
     @abc.abstractmethod
     def close(self):
-        """Give back the connection."""
+        """Close the connection."""
 
 
 class Rest(Transport):
@@ -152,9 +152,9 @@ class Rest(Transport):
         return found["outputs"]
 
     def _post(self, content, seconds, most):
-        """Return the status and the bytes of the answer, of which there are at most `most`.
+        """Return the status and the bytes of the answer, at most `most` of them.
 
-        In a thread: the time-out of `requests` begins again with every byte.
+        It runs in a thread, because the time-out of `requests` begins again with every byte.
         """
         session, given_up, result = self._session, threading.Event(), {}
 
@@ -176,7 +176,7 @@ class Rest(Transport):
         thread.start()
         thread.join(seconds)
         if thread.is_alive():
-            # Its connection is no longer to be used; what still comes over it is lost.
+            # Its connection must not be used again; the rest of the answer is lost.
             given_up.set()
             self._session = self._requests.Session()
             session.close()
@@ -193,8 +193,8 @@ class Rest(Transport):
         return result["answer"]
 
     def _body(self, answer, most, given_up):
-        """Read an answer to its end, as it comes over the line, unless that is too far away."""
-        # What is packed takes far more memory than bytes, and was not asked for.
+        """Read an answer to its end, unless it is too long."""
+        # A packed answer can take far more memory than its bytes, and was not requested.
         packing = answer.headers.get("Content-Encoding", "identity")
         if packing.strip().lower() != "identity":
             raise ServerError(
@@ -252,7 +252,7 @@ class Grpc(Transport):
         except self._grpc.RpcError as error:
             codes = self._grpc.StatusCode
             message = f"{self.address} answered {error.code().name}: {error.details()}"
-            # Resources: the request is beyond the server's limit, or the answer beyond ours.
+            # Resources: the request exceeds the server's limit, or the answer exceeds ours.
             if _OUR_LIMIT in (error.details() or ""):
                 raise ServerError(message) from error
             if error.code() in (codes.INVALID_ARGUMENT, codes.RESOURCE_EXHAUSTED):
@@ -275,12 +275,12 @@ TRANSPORTS = Registry("transport", {"rest": Rest, "grpc": Grpc})
 
 
 def transport_of(address):
-    """Return the name of the transport that an address is for."""
+    """Return the name of the transport for an address."""
     return "rest" if address.startswith(("http://", "https://")) else "grpc"
 
 
 def most_bytes(count: int) -> int:
-    """Return how many bytes an answer for so many images may have."""
+    """Return the largest number of bytes of an answer for `count` images."""
     return _MOST_BYTES_BESIDE + count * _MOST_BYTES_AN_IMAGE
 
 
@@ -292,7 +292,7 @@ def _check_bytes(address, size, most):
 
 
 def _check_counts(tensors):
-    # One value may stand for all of a tensor, however large its shape says that it is.
+    # A single value may stand for a whole tensor of any shape.
     total = 0
     for name, tensor in tensors.items():
         count = math.prod(side.size for side in tensor.tensor_shape.dim)
@@ -302,7 +302,7 @@ def _check_counts(tensors):
 
 
 def _values(array):
-    """Return an array of numbers as it is, and one of bytes as nested lists of text."""
+    """Return an array of numbers unchanged, and an array of bytes as nested lists of text."""
     if array.dtype != object:
         return array
     texts = np.empty(array.size, object)

@@ -1,8 +1,8 @@
-"""waitress, bounded against clients that are slow, many, or speak HTTP in two ways at once.
+"""waitress, with limits for slow clients, many clients, and clients with ambiguous HTTP.
 
-waitress stops accepting connections once it has as many as it may have, so that whoever opens them
-and says nothing keeps all others out. Here it goes on accepting: the connection that has been
-waited for the longest makes room.
+waitress stops accepting connections when it has reached its limit. So a client that opens them and
+says nothing keeps all others out. This server keeps accepting, and closes the connection that it
+has waited for the longest.
 """
 
 import json
@@ -19,9 +19,9 @@ class _Request(waitress.parser.HTTPRequestParser):
     def parse_header(self, header_plus):
         super().parse_header(header_plus)
         both = self.chunked and "CONTENT_LENGTH" in self.headers
-        # waitress takes Transfer-Encoding out where it goes by it, in HTTP/1.1.
+        # waitress removes Transfer-Encoding if it uses it, in HTTP/1.1.
         if both or "TRANSFER_ENCODING" in self.headers:
-            # A proxy that goes by the other one sees another request where this one ends.
+            # A proxy that uses the other one sees another request where this one ends.
             raise waitress.parser.ParsingError(
                 "Content-Length and Transfer-Encoding exclude each other, and HTTP/1.0 has only "
                 "the first"
@@ -29,7 +29,7 @@ class _Request(waitress.parser.HTTPRequestParser):
 
 
 class _Refusal(waitress.task.ErrorTask):
-    """What waitress refuses by itself, in the form of TF Serving's errors."""
+    """Refusals of waitress itself, in the form of TF Serving's errors."""
 
     def execute(self):
         error = self.request.error
@@ -51,11 +51,11 @@ class _Channel(waitress.channel.HTTPChannel):
 
     @property
     def waits(self):
-        """Whether it is for the client to do something: send a request, or take its answer."""
+        """Whether the client has to act: send a request, or take its answer."""
         return not self.requests and not self.will_close
 
     def received(self, data):
-        if self.request is None:  # the first bytes of a request; more of them buy no more time
+        if self.request is None:  # the first bytes of a request; later ones give no more time
             self.waiting_since = time.time()
         return super().received(data)
 
@@ -100,7 +100,7 @@ class WebServer(waitress.server.TcpWSGIServer):
             max_request_header_size=2**14,
             channel_timeout=min(seconds, 20),  # without a byte
             cleanup_interval=max(1, min(5, seconds // 4)),
-            connection_limit=4 * max_connections,  # of those that are being closed as well
+            connection_limit=4 * max_connections,  # includes those that are being closed
             asyncore_use_poll=True,
         )
         super().__init__(application, adj=settings)
@@ -124,7 +124,7 @@ class WebServer(waitress.server.TcpWSGIServer):
                 self._make_room(others, channel)
 
     def _make_room(self, channels, new):
-        """Close the one that has been waited for the longest, or the new one if all are at work."""
+        """Close the connection with the longest wait, or the new one if all are at work."""
         waiting = [channel for channel in channels if channel.waits and channel is not new]
         oldest = min(waiting, key=lambda channel: channel.waiting_since, default=new)
         oldest.will_close = True
