@@ -1,4 +1,4 @@
-"""Writing so that a reader sees the old file or the new one, never half of one."""
+"""Atomic writing: a reader sees the old file or the new one, never half a file."""
 
 import contextlib
 import os
@@ -7,20 +7,20 @@ import shutil
 from collections.abc import Iterator
 from typing import IO
 
-# What a killed process leaves behind ends so, after the number of the process.
+# The suffix of files that a killed process leaves, after the number of the process.
 _PARTIAL_SUFFIX = ".partial"
 _PARTIAL = re.compile(rf"\.\d+{re.escape(_PARTIAL_SUFFIX)}$")
 
 
 @contextlib.contextmanager
 def replaced_file(path: str | os.PathLike, mode: str = "w", sync: bool = False) -> Iterator[IO]:
-    """Open a file that takes the place of `path` when the block ends without error.
+    """Open a file that replaces `path` when the block ends without error.
 
     Args:
         path: File to write; its folder must exist.
-        mode: `"w"` for text, in UTF-8 with line ends as they are given, or `"wb"`.
-        sync: Whether the file has to be on the disk before it takes the old one's place, so that
-            a power cut takes neither. Costs some milliseconds.
+        mode: `"w"` for text, in UTF-8 with unchanged line ends, or `"wb"`.
+        sync: Whether the file must be on the disk before it replaces the old one, so that a power
+            cut destroys neither. Takes some milliseconds.
 
     Example:
         with replaced_file("labels.json") as file:
@@ -45,7 +45,7 @@ def replaced_file(path: str | os.PathLike, mode: str = "w", sync: bool = False) 
 
 @contextlib.contextmanager
 def replaced_folder(path: str | os.PathLike) -> Iterator[str]:
-    """Give a new folder that takes the place of `path` when the block ends without error."""
+    """Yield a new folder that replaces `path` when the block ends without error."""
     temporary = _temporary(path)
     # In a container a killed process and the next one often have the same number.
     shutil.rmtree(temporary, ignore_errors=True)
@@ -61,10 +61,10 @@ def replaced_folder(path: str | os.PathLike) -> Iterator[str]:
 
 
 def remove_partial(folder: str | os.PathLike, sparing: str | None = None) -> None:
-    """Delete what killed processes have left below a folder that nobody else writes to.
+    """Delete the left-overs of killed processes below a folder that nobody else writes to.
 
     Args:
-        sparing: Folders below that hold a file of this name, another process' lock, are left alone.
+        sparing: Folders that hold a file of this name, another process' lock, are left alone.
     """
     folder = os.fspath(folder)
     for path, folders, files in os.walk(folder):
@@ -81,7 +81,7 @@ def remove_partial(folder: str | os.PathLike, sparing: str | None = None) -> Non
 
 
 def _temporary(path):
-    # A name of its own for each process: two that write at once replace whole files.
+    # A name for each process, so that two that write at once replace whole files.
     return f"{os.fspath(path)}.{os.getpid()}{_PARTIAL_SUFFIX}"
 
 

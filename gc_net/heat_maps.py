@@ -13,11 +13,11 @@ def boxes(
         maps: [N, h, w] float.
         levels: [T] cuts; 0 is a map's lowest value and 1 its highest.
         image_size: Side to which maps are enlarged, bilinearly, before they are cut.
-        cut: One value in the maps' own units, in place of `levels`.
+        cut: One value in the maps' own units, instead of `levels`.
 
     Returns:
-        `boxes_rel_xyxy`, float64 [N, T, 4]. Where nothing lies above the cut, or the map is
-        constant and has no levels, the box is the whole image.
+        `boxes_rel_xyxy`, float64 [N, T, 4]. If nothing is above the cut, or if the map is constant
+        and has no levels, the box is the whole image.
     """
     maps = np.asarray(maps, np.float32)
     found = np.empty((len(maps), 1 if cut is not None else len(levels), 4))
@@ -37,9 +37,9 @@ def boxes(
 def largest_box(mask: np.ndarray) -> tuple[int, int, int, int]:
     """Return the box xyxy, edges of pixels, of a mask's largest 8-connected part, holes filled.
 
-    An empty mask gives the whole image: saying nothing is no way to say where an object is.
+    An empty mask gives the whole image, so that every image has a box.
     """
-    # Following outlines takes a fifth of the time of labelling every pixel.
+    # Outlines take a fifth of the time of labelling every pixel.
     outlines, _ = cv2.findContours(mask.view(np.uint8), cv2.RETR_EXTERNAL, cv2.CHAIN_APPROX_NONE)
     if not outlines:
         height, width = mask.shape
@@ -49,9 +49,9 @@ def largest_box(mask: np.ndarray) -> tuple[int, int, int, int]:
 
 
 def largest_part(mask: np.ndarray) -> np.ndarray:
-    """Return the largest connected part of a mask, bool [H, W]; empty where the mask is."""
+    """Return the largest connected part of a mask, bool [H, W]; empty if the mask is empty."""
     _, parts, statistics, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8))
-    if len(statistics) == 1:  # row 0 is what lies outside all parts
+    if len(statistics) == 1:  # row 0 is the background
         return np.zeros(mask.shape, bool)
     return parts == 1 + statistics[1:, cv2.CC_STAT_AREA].argmax()
 

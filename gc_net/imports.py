@@ -1,7 +1,7 @@
-"""Do something around the import of another package, whenever that import comes.
+"""Runs code around the later import of another package.
 
-TensorFlow takes seconds to import, so this package does not import it before it is needed. What
-must happen at that moment is said here instead.
+TensorFlow takes seconds to import, so this package imports it only when it is needed. This module
+registers what must happen at that moment.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ class _Around(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname, path=None, target=None):
         if fullname != self.name:
             return None
-        sys.meta_path.remove(self)  # what comes next finds the package as if this was never there
+        sys.meta_path.remove(self)  # the next finders work as if this one did not exist
         spec = importlib.util.find_spec(fullname)
         if spec is not None:
             execute = spec.loader.exec_module
@@ -35,10 +35,10 @@ class _Around(importlib.abc.MetaPathFinder):
 def around_import(
     name: str, context: Callable[[], contextlib.AbstractContextManager[object]]
 ) -> None:
-    """Have the first import of a package run inside a context manager.
+    """Run the first import of a package inside a context manager.
 
     Args:
-        name: The package. Where it is imported already, nothing happens.
+        name: The package. If it is already imported, nothing happens.
         context: Called without arguments when the import begins.
     """
     if name not in sys.modules:

@@ -1,11 +1,11 @@
-"""Keeping a second process off a file, by a lock that goes when its process does, however."""
+"""Locks on files, which end with their process, however that ends."""
 
 import errno
 from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows has no flock; nothing is locked there
+except ImportError:  # Windows has no flock, so nothing is locked there
     fcntl = None
 
 # Some network file systems have no locks at all. Work goes on there as on Windows.
@@ -13,10 +13,10 @@ _UNSUPPORTED = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 def try_lock(file: IO) -> bool:
-    """Lock an open, writable file until it is closed or its process ends, in whatever way.
+    """Lock an open, writable file until it is closed or its process ends, in any way.
 
     Returns:
-        False where another process, or this one by another open file, holds the lock already.
+        False if another process, or this one with another open file, already holds the lock.
 
     Example:
         with open("lock", "a") as file:

@@ -1,4 +1,4 @@
-"""What a mask shows of an image and what it hides: I·M and I·(1 − M)."""
+"""The parts of an image inside and outside a mask: I·M and I·(1 − M)."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
-"""How good boxes, masks, angles and classes are: pure NumPy, one value per image.
+"""Metrics of boxes, masks, angles and classes: pure NumPy, one value per image.
 
-Everything is a function of arrays over images, so that means, bootstrap intervals and the report's
-break-downs all start from the same per-image values. Boxes are xyxy in any units; IoU does not
-change when x or y is stretched.
+All functions take arrays over images. So means, bootstrap intervals and the report's break-downs
+start from the same values per image. Boxes are xyxy in any units; IoU does not change when x or y
+is stretched.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ def box_iou(boxes_a_xyxy: np.ndarray, boxes_b_xyxy: np.ndarray, pixel: float = 0
     """Return the intersection over union of boxes, pair by pair.
 
     Args:
-        boxes_a_xyxy, boxes_b_xyxy: [..., 4], broadcast against each other. A box whose right lies
-            left of its left has no area, and no overlap with anything.
-        pixel: Added to every width and height; 1 where corners are the first and the last pixel
-            of a box, as older evaluation code has it.
+        boxes_a_xyxy, boxes_b_xyxy: [..., 4], broadcast against each other. A box whose right edge
+            is left of its left edge has no area and no overlap.
+        pixel: Added to every width and height; 1 if corners are the first and the last pixel of a
+            box, as in older evaluation code.
 
     Returns:
         [...] float64 from 0 to 1; 0 for two boxes without area.
@@ -63,7 +63,7 @@ def best_iou(
     num_truth = np.asarray(num_truth)
     best = np.full(boxes.shape[:-1], np.nan)
     candidates = (1,) * (boxes.ndim - 2)
-    # One of the K at a time: with many candidates the whole product would not fit into memory.
+    # One of the K at a time, because with many candidates the product would not fit into memory.
     for place in range(truth.shape[1]):
         box = truth[:, place].reshape(-1, *candidates, 4)  # [N, 1…, 4]
         iou = box_iou(boxes, box, pixel)
@@ -100,7 +100,7 @@ def mask_iou(masks_a: np.ndarray, masks_b: np.ndarray) -> np.ndarray:
 
 
 def angle_error(angle_a: np.ndarray | float, angle_b: np.ndarray | float) -> np.ndarray:
-    """Return the angle between two axes in radians, from 0 to π/2: an axis has no direction."""
+    """Return the angle between two axes in radians, from 0 to π/2; an axis has no direction."""
     difference = np.mod(np.asarray(angle_a, np.float64) - np.asarray(angle_b, np.float64), np.pi)
     return np.minimum(difference, np.pi - difference)
 

@@ -1,7 +1,7 @@
 """Keras' optimizers with a learning-rate multiplier for each variable, and a schedule.
 
-Scaling gradients would not do: Adam divides a gradient's scale out again. The multipliers scale
-the rate of each update instead, so moments, checkpoints and schedules stay as Keras has them.
+Scaling gradients would not help, because Adam divides by their scale. The multipliers scale the
+rate of each update instead, so moments, checkpoints and schedules stay as in Keras.
 """
 
 import re
@@ -11,7 +11,8 @@ from typing import Any
 import keras
 
 # The authors' groups: biases at twice the base rate, the new last layer at ten times, its bias at
-# twenty, and the sharpness of the mask at ten. The first pattern found in a variable's path counts.
+# twenty, and the sharpness of the mask at ten. The first pattern that matches a variable's path
+# counts.
 REFERENCE_MULTIPLIERS = (
     (r"(^|/)outputs/kernel$", 10.0),
     (r"(^|/)outputs/bias$", 20.0),
@@ -34,7 +35,7 @@ class RateMultipliers:
 
     def build(self, variables: list[keras.Variable]) -> None:
         super().build(variables)
-        # By index, since under tf.distribute `update_step` is handed a replica's own variable.
+        # By index, because under tf.distribute `update_step` gets a replica's own variable.
         self._factors = [self._factor(variable.path) for variable in variables]
 
     def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
@@ -60,8 +61,8 @@ class Adam(RateMultipliers, keras.optimizers.Adam):
 class SGD(RateMultipliers, keras.optimizers.SGD):
     """SGD with `multipliers`, and with `l2`, a decay that is part of the gradient.
 
-    That is what PyTorch's `weight_decay` is, and so the paper's; Keras' own leaves the gradient,
-    and with it the momentum, alone, and is a tenth as strong at a momentum of 0.9.
+    PyTorch's `weight_decay`, and so the paper's, works like this. Keras' own decay does not change
+    the gradient and the momentum, and is a tenth as strong at a momentum of 0.9.
     """
 
     def __init__(self, *args: Any, l2: float = 0.0, **kwargs: Any):
@@ -81,7 +82,7 @@ def averaging(momentum: float) -> dict[str, bool | float]:
     """Return the arguments of an optimizer that keeps a running mean of the weights.
 
     Args:
-        momentum: Of that mean; 0 for none.
+        momentum: Momentum of that mean; 0 for no mean.
     """
     return {"use_ema": True, "ema_momentum": momentum} if momentum else {}
 
@@ -89,7 +90,7 @@ def averaging(momentum: float) -> dict[str, bool | float]:
 def warm_cosine(rate: float, num_steps: int) -> keras.optimizers.schedules.LearningRateSchedule:
     """Return a schedule: up to `rate` within a twentieth of the steps, then down a cosine to zero.
 
-    Fewer than twenty steps begin at `rate`: a step of a rise from zero would be lost.
+    With fewer than twenty steps, it begins at `rate`, so that no step has a rate of zero.
 
     Args:
         rate: Highest rate.

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 def environment(package: str) -> "jinja2.Environment":
     """Return the jinja2 environment of the templates that lie in a package.
 
-    What a template is given is escaped, unless it is `Markup`, and a name it is not given is an
-    error.
+    Values in a template are escaped, unless they are `Markup`. A missing value is an error.
     """
     import jinja2
 
@@ -32,8 +31,8 @@ def environment(package: str) -> "jinja2.Environment":
 def render_page(package: str, name: str, **values: Any) -> str:
     """Return `<name>.html` of a package, filled in.
 
-    Beside `values`, the template has `style` and `script`, the content of `<name>.css` and
-    `<name>.js`, to be put between their tags as they are, and `script_hash`.
+    Besides `values`, the template gets `style` and `script`, the unescaped content of `<name>.css`
+    and `<name>.js`, and `script_hash`.
     """
     from markupsafe import Markup
 
@@ -50,7 +49,7 @@ def render_page(package: str, name: str, **values: Any) -> str:
 
 
 def script_hash(package: str, name: str) -> str:
-    """Return what a content-security policy calls the script of a page by: none other may run."""
+    """Return the hash of a page's script for a content-security policy that allows only it."""
     digest = hashlib.sha256(_read(package, f"{name}.js").encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"
 
@@ -60,7 +59,7 @@ def _read(package, name):
 
 
 def _encodable(value):
-    """Return a value as text that can be written; a file's name may hold bytes that are none."""
+    """Return a value as text that can be encoded; a file name may have undecodable bytes."""
     if value is None or hasattr(value, "__html__"):
         return value
     return str(value).encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Named settings for all in which the paper and the authors' code differ, and one beyond both.
+"""Named settings for the differences of the paper and the authors' code, and one beyond both.
 
 | | `paper` | `reference` |
 |---|---|---|
@@ -10,16 +10,15 @@
 | pixel i of N lies at | (i + ½)/N | i/(N − 1) |
 | α with the learned upright rectangle | 1 | 0.25: the code's coefficients are half extents |
 
-`scaled` is as `paper`, but with α = 2.5 · ln C / ln 200 for C classes and β = γ = 1: the object and
-background losses are measured in nats, of which there are ln C. With the 200 birds of CUB it is
-what the authors' code has for the model generator, and with other numbers of classes shapes stay as
-large as there. Its detector is parametrized without a seam (`gc_net.parametrizations`); in the
-paper and in the authors' code, each coefficient is a sigmoid.
+`scaled` is like `paper`, but with α = 2.5 · ln C / ln 200 for C classes and β = γ = 1, because the
+object and background losses are measured in nats, of which there are ln C. For the 200 birds of CUB
+these are the authors' values for the model generator. For other numbers of classes, shapes stay as
+large. Its detector is parametrized without a seam (`gc_net.parametrizations`); in the paper and in
+the authors' code, each coefficient is a sigmoid.
 
-Where nothing differs there is nothing to set. Three differences have no effect and no setting:
-the paper sums losses over the images where the code takes means (Adam does not see the factor);
-the code adds a constant to the background loss; and it turns one of its rectangles the other way
-round.
+Three differences have no effect and no setting: the paper adds up losses over the images, and the
+    code takes means (Adam does not see the factor); the code adds a constant to the background
+    loss; and it turns one of its rectangles the other way.
 """
 
 import dataclasses
@@ -35,14 +34,14 @@ class Preset:
     """Settings of a detector's training.
 
     Attributes:
-        area_object_background: α, β and γ by the generator's kind, or by "kind/shape" where a
-            shape has its own.
-        frozen_mode: `"inference"`, or `"training"` to run the frozen networks as while training.
+        area_object_background: α, β and γ by the generator's kind, or by "kind/shape" if a shape
+            has its own.
+        frozen_mode: `"inference"`, or `"training"` to run the frozen networks as in training.
         multipliers: Learning-rate multipliers, see `gc_net.optimizers`.
         decay_start: Epoch after which the rate falls, or None to keep it.
         grid: Where pixels lie, see `gc_net.shapes.base.pixel_grid`.
-        num_classes: Number of classes that α is for; with others it is in proportion to their
-            logarithm. None for the same α whatever their number.
+        num_classes: Number of classes that α is for; for other numbers α is in proportion to their
+            logarithm. None for the same α for any number.
         parametrization: How a detector's outputs become coefficients, see
             `gc_net.parametrizations`.
     """
@@ -59,8 +58,7 @@ class Preset:
         """Return the weights of the loss terms, for `GCNet(..., loss_weights=...)`.
 
         Args:
-            generator: Its kind. One that the preset does not know, such as your own, has the
-                weights of `"model"`.
+            generator: Its kind. An unknown kind, such as your own, has the weights of `"model"`.
             shape: Name of the shape.
             num_classes: Number of classes.
         """
@@ -73,10 +71,10 @@ class Preset:
         return {"area": alpha, "object": beta, "background": gamma}
 
     def rate_factor(self, epoch: int, epochs: int) -> float:
-        """Return what the learning rate is multiplied by in `epoch`, of `epochs`, from 0 on.
+        """Return the factor of the learning rate in `epoch`, of `epochs`, counted from 0.
 
-        The authors meant a linear fall after `decay_start`, but multiply each epoch's factor into
-        the rate that the last one left: .9, .72, .504, … in epochs 22–29 of 30.
+        The authors meant a linear fall after `decay_start`, but they multiply each epoch's factor
+        into the rate of the epoch before: .9, .72, .504 and so on in epochs 22–29 of 30.
         """
         factor = 1.0
         if self.decay_start is not None:

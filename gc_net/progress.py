@@ -1,4 +1,4 @@
-"""A line on the terminal that shows how far long work has come."""
+"""A line on the terminal that shows the progress of long work."""
 
 import sys
 import time
@@ -38,7 +38,7 @@ def track(
                 stream.write(f"\r{label} {done:,}/{total:,}, {duration(left)} left\x1b[K")
                 stream.flush()
     finally:
-        # The line makes room for what is printed next, also where the work was interrupted.
+        # The line is cleared for the next output, also after an interruption.
         stream.write("\r\x1b[K")
         stream.flush()
 

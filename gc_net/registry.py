@@ -1,4 +1,4 @@
-"""Look-up by name, without importing what is not asked for."""
+"""Look-up by name, which imports only the entries that are used."""
 
 import contextlib
 import importlib
@@ -48,7 +48,7 @@ class Registry:
         return target
 
     def register(self, name: str, target: Any) -> contextlib.ExitStack:
-        """Add an entry of another package, or for the time of a `with`.
+        """Add an entry of another package, or an entry for the time of a `with` block.
 
         Args:
             name: A name that is not taken.

@@ -1,8 +1,8 @@
-"""Trained models as folders: `model.json`, how one is built, and `weights.npz`, its weights.
+"""Trained models as folders: `model.json` describes the model, `weights.npz` has its weights.
 
-Readable by eye, free of pickles and code, and half the size in half precision. A folder holds a
-`Localizer`, or a single network that a stage has trained. Keras' own `.keras` files work too
-(`GCNet.save`); they keep the optimizer's state, to resume training.
+The files are readable, contain no pickles or code, and have half the size in half precision. A
+folder holds a `Localizer`, or a single network that a stage has trained. Keras' own `.keras` files
+work too (`GCNet.save`); they keep the optimizer's state, to resume training.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ def model_folder(path: str | os.PathLike) -> str:
     """Return the folder that holds `model.json`: `path`, or `model` in it.
 
     Raises:
-        ValueError: If `path` is a file, or what `gc-net export` makes for others to run.
+        ValueError: If `path` is a file, or an export of `gc-net export`.
     """
     path = os.path.expanduser(os.fspath(path))
     if os.path.isfile(path) or _is_export(path):
@@ -65,7 +65,7 @@ def model_folder(path: str | os.PathLike) -> str:
 
 
 def _is_export(path):
-    """Whether a folder is a SavedModel, or holds one's versions, and no model of ours."""
+    """Return whether a folder is a SavedModel, or holds its versions, and has no `model.json`."""
     if os.path.exists(os.path.join(path, MODEL_FILE)):
         return False
     return any(
@@ -95,7 +95,7 @@ def load_model(folder: str | os.PathLike, precision: str | None = "float32") -> 
 
     Args:
         precision: Name of the dtype policy to compute in; that of its training if None. The weights
-            are the same, and half precision pays in training only.
+            are the same; half precision is useful only in training.
     """
     from gc_net.backbones.network import Network
 
@@ -185,7 +185,7 @@ def load_localizer(folder: str | os.PathLike, precision: str | None = "float32")
 
 
 def _check_kinds(parts):
-    """Raise if a file names other classes than those that a localizer is made of."""
+    """Raise if a file names classes that are not parts of a localizer."""
     from gc_net.classifier import Classifier
     from gc_net.detector import Detector
 
@@ -197,8 +197,8 @@ def _check_kinds(parts):
 
 
 def check_resize_size(size: Any) -> None:
-    """Raise if a file names a side of squashed images that makes no sense."""
-    # Such images are made for every one that is predicted.
+    """Raise if a file names an impossible side of squashed images."""
+    # An image of this size is made for every prediction.
     whole = isinstance(size, int) and not isinstance(size, bool)
     if size is not None and not (whole and 0 < size <= _LARGEST_RESIZE):
         raise ValueError(
@@ -208,8 +208,8 @@ def check_resize_size(size: Any) -> None:
 
 
 def _assign(parts, arrays, source):
-    """Give each network its arrays; those of a second classifier are left where there is none."""
-    # A folder from before second classifiers had that name.
+    """Give each network its arrays; ignore those of a second classifier if there is none."""
+    # Older folders have another name for second classifiers.
     arrays = {key.replace("namer/", "second_classifier/", 1): arrays[key] for key in arrays}
     known = (*parts, "second_classifier")
     unknown = [key for key in arrays if key.split("/")[0] not in known]
@@ -218,8 +218,8 @@ def _assign(parts, arrays, source):
             f"The weights in {source} do not fit the model: found {unknown[0]} and "
             f"{len(unknown) - 1} more that belong to none of {', '.join(parts)}."
         )
-    # A model that gets a second classifier is written over, weights first. One that was stopped
-    # between the two files is still the model that its description says.
+    # When a model gets a second classifier, its files are replaced, weights first. If that is
+    # stopped between the two files, the folder is still the model that its description names.
     for name, part in parts.items():
         assign_weights(part, arrays, prefix=name, source=source)
 
@@ -260,7 +260,7 @@ def _read(folder) -> tuple[dict[str, Any], str]:
             f"No model in {folder!r}: it has no {MODEL_FILE}. Give the folder that training "
             "wrote its model to, e.g. runs/mine/model."
         ) from None
-    # No UTF-8, numbers of thousands of digits, and brackets without end.
+    # E.g. no UTF-8, numbers of thousands of digits, and endless brackets.
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path!r} is damaged: {error}") from None
     try:
@@ -290,11 +290,11 @@ def _check_is_dict(value):
 
 
 def _up_to_date(content):
-    """Return the content of a file as this version writes it."""
+    """Return the content of a file in the form of this version."""
     content = dict(content)
     if "info" not in content:
         return content
-    # Written before there were localizers, whose fields were spread over `model` and `info`.
+    # Files from before localizers have the same fields in `model` and `info`.
     info = content.pop("info")
     record = {
         "settings": info.get("config", {}),
@@ -354,9 +354,9 @@ def _set_precision(config, precision):
 
 
 def _leave_weights_out(config):
-    """See to it that no network fetches weights, or reads a file that a configuration names.
+    """Make sure that no network fetches weights, or reads a file that a configuration names.
 
-    They come from the file beside it. Left out, the argument would mean those of ImageNet.
+    Weights come from the file beside it. A missing argument would mean those of ImageNet.
     """
     if isinstance(config, list):
         for value in config:
@@ -364,7 +364,7 @@ def _leave_weights_out(config):
     if not isinstance(config, dict):
         return
     inner = config.get("config")
-    # Keras goes by the registered name, such as gc_net>Detector, whatever the other one says.
+    # Keras uses the registered name, such as gc_net>Detector, and not the other one.
     registered = str(config.get("registered_name")).rpartition(">")[2]
     named = registered in _WITH_WEIGHTS or config.get("class_name") in _WITH_WEIGHTS
     if isinstance(inner, dict) and (named or "weights" in inner):

@@ -1,8 +1,8 @@
-"""Makes Keras find the classes of this package by name, without importing them beforehand.
+"""Lets Keras find the classes of this package by name before their modules are imported.
 
-`keras.saving.load_model` looks a class up in `keras.saving.get_custom_objects()`, where
-`@register_keras_serializable` puts it once its module is imported. Until then a stand-in is there.
-After `import gc_net`, models can therefore be loaded, and TensorFlow need not be imported for it.
+`keras.saving.load_model` looks a class up in `keras.saving.get_custom_objects()`.
+`@register_keras_serializable` puts it there when its module is imported. Until then, a stand-in is
+there. So `import gc_net` is enough to load models, and it does not import TensorFlow.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ class _StandIn:
 
 
 def register() -> None:
-    """Put stand-ins into the registry of Keras, for the classes that are not there themselves."""
+    """Put stand-ins into the registry of Keras, for classes that are not there yet."""
     import keras
 
     known = keras.saving.get_custom_objects()
@@ -59,7 +59,7 @@ def _registering():
 
 
 def register_with_keras() -> None:
-    """Call `register` now where Keras is imported, and otherwise when it is."""
+    """Call `register` now if Keras is imported, and otherwise when it is imported."""
     if "keras" in sys.modules:
         register()
     else:

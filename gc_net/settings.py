@@ -1,7 +1,7 @@
 """Settings as frozen dataclasses, from which the tools make their flags.
 
-Each attribute's line under `Attributes:` is also the help of its flag, so a setting is described
-in one place.
+Each attribute's text under `Attributes:` is also the help of its flag, so a setting is described in
+one place.
 """
 
 import dataclasses
@@ -25,18 +25,18 @@ def setting(
     """Return a dataclass field that says which values are allowed.
 
     Args:
-        default: Value where none is given.
-        choices: The values there are.
+        default: Default value.
+        choices: The allowed values.
         low, high: Range of a number.
-        known: Names that the help of its flag lists, where others are allowed as well.
-        flag: Whole name of its flag; by default the setting's own behind that of its section.
+        known: Names that the help of its flag lists, if others are allowed as well.
+        flag: Whole name of its flag; by default the names of its section and of the setting.
     """
     allowed = {"choices": choices, "low": low, "high": high, "known": known, "flag": flag}
     return dataclasses.field(default=default, metadata=allowed)
 
 
 class Settings:
-    """What all settings have in common: checks, and a way to and from plain dicts."""
+    """The base class of settings, with checks and conversion to and from plain dicts."""
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -59,7 +59,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build from a dict, e.g. of a config.json; a name that is no setting is an error."""
+        """Build from a dict, e.g. of a config.json; an unknown name is an error."""
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = [name for name in values if name not in known]
         if unknown:
@@ -83,7 +83,7 @@ class Settings:
 
     @classmethod
     def descriptions(cls) -> dict[str, str]:
-        """Return what the docstrings say of each attribute, as one line each."""
+        """Return the docstrings' text about each attribute, as one line each."""
         found = {}
         for kind in reversed(cls.__mro__):
             _, _, text = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
@@ -93,7 +93,7 @@ class Settings:
 
 
 def check_finite(name: str, value: Any) -> None:
-    """Raise if a setting is NaN or infinite, which no comparison with a range would tell."""
+    """Raise if a setting is NaN or infinite, which a comparison with a range could miss."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"`{name}` must be a finite number. Received: {name}={value}")
 
@@ -104,7 +104,7 @@ def is_section(field: dataclasses.Field) -> bool:
 
 
 def flag_name(field: dataclasses.Field, prefix: str = "") -> str:
-    """Return the name of a setting's flag; `prefix` is what those of its section begin with."""
+    """Return the name of a setting's flag; `prefix` is that of its section."""
     return (field.metadata or {}).get("flag") or prefix + field.name
 
 

@@ -18,7 +18,7 @@ _LATEX_ESCAPES = {
 
 
 class Format(abc.ABC):
-    """How a table is written. Cells are texts of the format, made by its other methods."""
+    """The format of a table. Its other methods make the texts of cells."""
 
     def text(self, text: str) -> str:
         """Return any text, such as a name, as a cell."""
@@ -62,7 +62,7 @@ class Text(Format):
 
 
 class Markdown(Format):
-    """A pipe table; the groups of headings are written into the headings."""
+    """A pipe table; headings include their group."""
 
     def text(self, text):
         return text.replace("|", "\\|")
@@ -81,7 +81,7 @@ class Markdown(Format):
 
 
 class LaTeX(Format):
-    """A tabular for the package booktabs, in the form of the paper's."""
+    """A tabular for the package booktabs, like the paper's tables."""
 
     def text(self, text):
         pattern = "|".join(map(re.escape, _LATEX_ESCAPES))
@@ -125,7 +125,7 @@ def _line(cells):
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of texts, the headings first, as lines: numbers stand to the right."""
+    """Return rows of texts, the headings first, as lines; numbers are aligned right."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""What is known of a model's training, kept with the model."""
+"""The record of a model's training, which is kept with the model."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,14 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class TrainingRecord:
-    """How a model came about.
+    """How a model was trained.
 
     Attributes:
         settings: Settings of the run by section, see `gc_net.stages.config.TrainConfig`; those of
             the dataset are in `data`.
         loss_weights: Weights of the terms of the detector's loss.
         environment: Versions, machine and command.
-        stages: The stages that have left a part of it.
+        stages: The stages that made its parts.
     """
 
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -30,12 +30,12 @@ class TrainingRecord:
                 raise ValueError(
                     f"`{field.name}` of a model's record must be a {words}. Received: {value!r}"
                 )
-        # As a tuple whether given as one or read from JSON.
+        # Always a tuple, also if it was read from JSON.
         object.__setattr__(self, "stages", tuple(self.stages))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TrainingRecord":
-        """Build from what `to_dict` returned; a name that is not known is an error."""
+        """Build from the result of `to_dict`; an unknown name is an error."""
         known = [field.name for field in dataclasses.fields(cls)]
         unknown = [name for name in values if name not in known]
         if unknown:
@@ -49,5 +49,5 @@ class TrainingRecord:
 
     @property
     def dataset(self) -> Mapping[str, Any]:
-        """Settings of the dataset; empty where they are not known."""
+        """Settings of the dataset; empty if they are unknown."""
         return self.settings.get("data", {})

@@ -1,7 +1,7 @@
-"""Weights as one compressed `.npz` file: small, readable without Keras, no pickle.
+"""Weights as one compressed `.npz` file: small, readable without Keras, without pickle.
 
-An array is stored under the names of the layers that lead to it, seen from the saved model:
-`"trunk/stem_conv/kernel"`. The name of the model itself is no part of it, so that weights move
+The name of an array has the names of the layers that lead to it from the saved model:
+`"trunk/stem_conv/kernel"`. The name of the model itself is not a part of it. So weights can move
 between models that were built alone and models that were built inside others.
 """
 
@@ -24,18 +24,18 @@ from gc_net.atomic_files import replaced_file
 if TYPE_CHECKING:
     import keras
 
-# What reading a damaged zip file has been seen to raise; the last two are about its headers.
+# Errors of reading damaged zip files; the last two come from their headers.
 _DAMAGED = (ValueError, OSError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error)
 _DAMAGED += (NotImplementedError, RuntimeError)
 _HEADER_BYTES = 1 << 14  # of an array, unpacked; some hundred are usual
-_PACKED_BLOCK = 1 << 20  # in which bzip2 brings the first bytes of anything
+_PACKED_BLOCK = 1 << 20  # enough for bzip2 to give the first bytes of a file
 HALF_ROUNDING = 2.0**-11  # largest relative error of float16 between 6.1e-5 and 65,504
 
 
 def named_variables(model: "keras.Layer") -> "dict[str, keras.Variable]":
     """Return the variables of a model or layer, keyed by layer names relative to it.
 
-    Seeds of dropout and the like are no weights and are left out.
+    Seeds, such as those of dropout, are no weights and are left out.
     """
     variables = {}
     inner = set()
@@ -58,20 +58,20 @@ def save_weights_npz(
 ) -> None:
     """Write weights to `path` in one step: readers see the old file or the new one.
 
-    An array that `dtype` would spoil stays float32: one with a value beyond its range, or with
-    values so small that more than the usual rounding is lost (some moving variances).
+    An array stays float32 if `dtype` would spoil it: if a value is beyond its range, or if values
+    are so small that they lose more than the usual rounding (some moving variances).
 
     Args:
         path: File to write; by convention ends in `.npz`.
         model_or_dict: A model or layer, or a mapping of name to array.
-        dtype: `"float16"` or `"float32"`, what floating-point arrays are stored as.
+        dtype: `"float16"` or `"float32"`, the stored type of floating-point arrays.
     """
     if dtype not in ("float16", "float32"):
         raise ValueError(f"`dtype` must be 'float16' or 'float32'. Received: dtype={dtype!r}")
     if not isinstance(model_or_dict, dict):
         model_or_dict = named_variables(model_or_dict)
     arrays = {key: _compact(_as_numpy(value), dtype) for key, value in model_or_dict.items()}
-    # What is halved is to be sent around: a better compression, which takes longer to write.
+    # Half-precision files are sent around, so they get a better compression, which is slower.
     method = zipfile.ZIP_BZIP2 if dtype == "float16" else zipfile.ZIP_DEFLATED
     with (
         replaced_file(path, "wb", sync=True) as file,
@@ -84,10 +84,10 @@ def save_weights_npz(
 
 @dataclasses.dataclass(frozen=True)
 class StoredArray:
-    """An array of an `.npz` file of which only the header was read.
+    """An array of an `.npz` file, of which only the header was read.
 
-    A file of some kilobytes may claim, and unpack to, gigabytes. So its content is unpacked once
-    its shape is known to be the wanted one, and no further than that shape needs.
+    A file of some kilobytes may claim, and unpack to, gigabytes. So its content is unpacked only if
+    its shape is the expected one, and no further than that shape needs.
     """
 
     path: str
@@ -161,8 +161,7 @@ def _stored(archive, path, entry):
 def _unpacked(archive, entry, limit, packed_limit=-1):
     """Return the content of an entry, `limit` bytes and one more at most.
 
-    Not by `ZipFile.read`, which unpacks all that there is before it goes by the length that the
-    directory gives.
+    Not with `ZipFile.read`, which unpacks everything before it uses the length in the directory.
     """
     if entry.flag_bits & 1:
         raise ValueError(f"{entry.filename} is encrypted")
@@ -188,12 +187,12 @@ def load_weights_npz(
     Args:
         path: The `.npz` file.
         model: Model or layer that takes the weights.
-        prefix: Load what the file has under this name, e.g. `"trunk"`, and leave the rest of
-            the file alone. By default the file must hold the model's weights and no others.
-        skip_mismatch: Leave variables as they are whose shape differs from the file's.
+        prefix: Load only the file's weights under this name, e.g. `"trunk"`. By default the file
+            must hold exactly the model's weights.
+        skip_mismatch: Do not change variables whose shape differs from the file's.
 
     Returns:
-        The names of the variables left as they were, in the file's spelling.
+        The names of the unchanged variables, in the file's spelling.
 
     Example:
         save_weights_npz("classifier.npz", classifier)
@@ -259,7 +258,7 @@ def _insert(variables, key, variable):
 
 
 def _as_numpy(value):
-    # bfloat16 is no NumPy type that `np.savez` can store.
+    # `np.savez` cannot store bfloat16.
     floating = "float" in str(value.dtype)
     return np.asarray(value).astype(np.float32) if floating else np.asarray(value)
 
@@ -269,8 +268,8 @@ def _compact(array, dtype):
         return array
     with np.errstate(over="ignore", under="ignore"):
         half = array.astype(np.float16)
-    # In a vector (bias, variance) every entry is the scale of its own channel; the entries of a
-    # kernel are summed up, and their errors count relative to the typical entry.
+    # In a vector (bias, variance), every entry has the scale of its own channel. The entries of a
+    # kernel are added up, so their errors count relative to the typical entry.
     size = np.abs(array)
     if array.ndim > 1:
         size = np.maximum(size, np.sqrt(np.mean(np.square(array, dtype=np.float64))))

@@ -1,13 +1,13 @@
-"""Why a detector draws what it draws: two looks at a run before its settings are changed.
+"""Explains a detector's shapes: two checks of a run before its settings are changed.
 
 *Agreement* needs no boxes, see `gc_net.evaluation.agreement`. So settings can be compared without a
 single box. But larger shapes overlap more easily: compare shapes of about the same size.
 docs/log/version_0.1.md has a case in which agreement did not find the best α.
 
-*Landscape* needs a few boxes, of any images, and is for understanding, not for choosing: the losses
-at masks that are known to be right, too small, too large or everywhere. Where the whole image has a
-lower total than the exact boxes, minimising it must lead to shapes of the whole image, however long
-one trains; the table shows from which α on the exact boxes win.
+*Landscape* needs a few boxes of any images. Use it to understand, not to choose. It shows the
+losses at masks that are right, too small, too large, or the whole image. If the whole image has a
+lower total than the exact boxes, training leads to shapes of the whole image. The table shows from
+which α on the exact boxes win.
 """
 
 import os
@@ -41,13 +41,13 @@ def diagnose(
     with_landscape: bool = False,
     limit: int = 256,
 ) -> dict[str, Any]:
-    """Print how far a saved model agrees with itself, and the landscape where asked for.
+    """Print how far a saved model agrees with itself, and optionally the landscape.
 
     Args:
         model_dir: Folder of a model, see `gc_net.saving`.
         dataset: A `Dataset`, or a function of the model's `TrainingRecord` to one.
         split: `"train"` or `"test"`.
-        with_landscape: Whether to show the losses at masks of known boxes, too.
+        with_landscape: Whether to show also the losses at masks of known boxes.
         limit: Most images to look at.
 
     Returns:
@@ -175,7 +175,7 @@ def _known_masks(boxes_rel_xyxy):
         for scale in SCALES
     }
     middle = np.full_like(centers, 0.5)
-    # As large as the boxes, but in the middle: what a detector gives that does not look.
+    # As large as the boxes, but in the middle, like a detector that does not look.
     masks["boxes, centred"] = np.concatenate([middle, extents], axis=1)
     masks[_WHOLE] = np.concatenate([middle, np.ones_like(extents)], axis=1)
     return {name: values.astype(np.float32) for name, values in masks.items()}

@@ -1,9 +1,9 @@
-"""What others have published of their methods: to stand beside what was measured, marked as such.
+"""Published figures of other methods, shown beside measured ones and marked.
 
-Their networks, image sizes, test images and epochs are not those of a comparison here, so that the
-figures say what a method can do, and not which one is better. Those of the paper's Tables 3 and 4
-are as it quotes them. ADL and PSOL are not in it; theirs are as their own authors published them,
-accuracies turned into errors.
+Their networks, image sizes, test images and epochs differ from those of a comparison here. So the
+figures show what a method can do, and not which one is better. Figures of the paper's Tables 3 and
+4 are as quoted there. ADL and PSOL are not in these tables; their figures are those of their
+authors, with accuracies turned into errors.
 """
 
 from typing import NamedTuple
@@ -76,12 +76,12 @@ PUBLISHED: dict[str, dict[str, tuple[Published, ...]]] = {
     },
 }
 
-# Known by what was published alone: region proposals, and an optimisation for every image.
+# Known only from publications: they need region proposals, or an optimisation for every image.
 PUBLISHED_ONLY = {"tsc": "TSC", "friend_or_foe": "Friend or Foe"}
 
 
 def published(dataset: str, method: str, backbone: str = "") -> Published | None:
-    """Return the figures of a method, of the same backbone where there are some; None without."""
+    """Return the figures of a method, for the same backbone if possible; None if there are none."""
     rows = PUBLISHED.get(dataset, {}).get(method, ())
     plain = backbone.replace("_", "").lower()
     same = [row for row in rows if row.network.replace("-", "").lower() == plain]

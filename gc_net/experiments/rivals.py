@@ -3,10 +3,10 @@
     work_dir/
         comparison.md, .tex, .csv, .json, gallery.jpg   written again after every run
         <method>/seed<n>/                               a run each, with its evaluation and report
-        plain_classifier/seed<n>/                       that of methods that train nothing of theirs
+        plain_classifier/seed<n>/                       shared by methods without a classifier
 
-Each run is one of `gc-net train`. They share what they may: decoded images, and stages whose
-settings agree. The same call resumes where it was stopped.
+Each run is one of `gc-net train`. Runs share decoded images, and stages whose settings agree. The
+same call resumes where it was stopped.
 """
 
 import dataclasses
@@ -22,19 +22,19 @@ from gc_net.experiments.sweep import runs_of_variants
 from gc_net.methods import GC_NET, METHODS
 from gc_net.stages.config import RunOptions, TrainConfig
 
-# The run of methods that look at a classifier trained as usual. Grad-CAM allows every head.
+# The run of methods that use a classifier trained as usual. Grad-CAM allows every head.
 PLAIN, PLAIN_METHOD = "plain_classifier", "grad_cam"
 _LENGTH = ("epochs", "steps", "min_steps", "max_steps", "batch_size")
 
 
 def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
-    """Return what is no method, but settings: names to changes of flags of gc-net train.
+    """Return the rivals that are settings: names to changes of flags of gc-net train.
 
-    `gc_net` is as the settings have it. `gc_net_plain` leaves the paper's three losses alone, for
-    as long as the classifier is trained. `psol` (Zhang et al. 2020) has its two steps: boxes of
-    descriptor transforming, and a plain regressor of boxes that learns them as the warm-up; no loss
-    follows. Its authors' regressor has two hidden layers and a squared error of the coordinates;
-    here it is the backbone's native head, and the error is the masks' overlap.
+    `gc_net` has the given settings. `gc_net_plain` has only the paper's three losses, for as many
+    steps as the classifier. `psol` (Zhang et al. 2020) has two steps: boxes of descriptor
+    transforming, and a plain regressor of boxes that learns them as the warm-up; no loss follows.
+    Its authors' regressor has two hidden layers and a squared error of the coordinates. Here it is
+    the backbone's native head, and the error is the overlap of masks.
     """
     length = {name: getattr(config.classifier, name) for name in _LENGTH}
     weights = "" if config.network.weights != "none" else ":weights=classifier"
@@ -44,7 +44,7 @@ def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
         "second_classifier_epochs": 0,
         "second_classifier_steps": None,
     }
-    # Not what a recipe has found for another teacher.
+    # Not the values of a recipe, which suit another teacher.
     usual = {field.name: field.default for field in dataclasses.fields(type(config.warmup))}
     return {
         GC_NET: {},
@@ -91,14 +91,14 @@ def run_comparison(
     """Train and evaluate every method with every seed, and put them into one table.
 
     Args:
-        config: The `TrainConfig` that all have in common. Settings of GC-Net's own stages are those
-            of `gc_net`.
+        config: The `TrainConfig` that all share. Settings of GC-Net's own stages are those of
+            `gc_net`.
         options: The `RunOptions`; `work_dir` is the comparison's folder.
         methods: Names of `known_names`, in the order of the table.
         seeds: Seeds of the runs; that of `config` alone if None.
         level_teacher: As for `evaluate`.
-        protocol, split, ten_crop, limit: As for `evaluate`. Runs that were measured otherwise are
-            measured again, and not trained again.
+        protocol, split, ten_crop, limit: As for `evaluate`. Runs that were measured in another way
+            are measured again, and not trained again.
 
     Returns:
         The table as Markdown.
@@ -124,7 +124,7 @@ def run_comparison(
         seeds,
         {**measure, "level_teacher": level_teacher},
         asked,
-        # The classifier of any other is its own.
+        # All others have their own classifier.
         sharing=[PLAIN, *TITLES],
         report=True,
         level_folder=options.work_dir,

@@ -1,6 +1,6 @@
 """The boxes of several methods on the same images: a row for each image, a column for each method.
 
-It is made of the `predictions.json` of evaluations, so that nothing is computed again.
+It uses the `predictions.json` of evaluations, so nothing is computed again.
 """
 
 import json
@@ -31,8 +31,8 @@ def write_gallery(
 ) -> str | None:
     """Write a sheet of images with each method's box in blue and true boxes in red.
 
-    Images are those that all methods were measured on, the classes in turn. The title of a method
-    stands below its picture, and says where its box is wrong.
+    Images are those that all methods were measured on, with the classes in turn. Below each picture
+    is the title of the method, with a note if its box is wrong.
 
     Args:
         work_dir: Folder to write to.
@@ -58,7 +58,7 @@ def write_gallery(
         try:
             image = split.read(places[file])
         except ImageError:
-            continue  # gone since it was evaluated
+            continue  # deleted since the evaluation
         size = np.tile(image.shape[1::-1], 2)
         for title, (_, boxes) in found.items():
             box, truth = boxes[file]
@@ -80,7 +80,7 @@ def write_gallery(
 
 
 def read_boxes(path: str | os.PathLike, method: str) -> tuple[dict, dict]:
-    """Return the header of a predictions.json, and what is known of each of its files.
+    """Return the header of a predictions.json, and the boxes of each of its files.
 
     Args:
         path: The file.

@@ -14,7 +14,7 @@ from gc_net.experiments.compare import Form, Run
 from gc_net.experiments.published import PUBLISHED_ONLY, published
 from gc_net.methods import GC_NET, METHODS
 
-# Of what is no method of the registry, see `gc_net.experiments.rivals.presets`.
+# Titles of rivals outside of the registry, see `gc_net.experiments.rivals.presets`.
 TITLES = {GC_NET: "GC-Net", "gc_net_plain": "GC-Net, the paper's losses alone", "psol": "PSOL"}
 _COLUMNS = (
     "cls_err_top1",
@@ -26,7 +26,7 @@ _COLUMNS = (
     "mask_iou",
     "angle_error",
 )
-# Kinds of a method's scores, and what chose their threshold.
+# Kinds of a method's scores, and the source of their threshold.
 _THRESHOLDS = {
     "fixed": "its authors'",
     "chosen": "chosen without boxes",
@@ -36,7 +36,7 @@ _NONE = "–"
 
 
 def title_of(name: str) -> str:
-    """Return what a method is called in the table."""
+    """Return the name of a method in the table."""
     return TITLES[name] if name in TITLES else all_methods.get(name).title
 
 
@@ -76,7 +76,7 @@ def rows_of(name: str, runs: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Ru
                     },
                 )
             )
-    # All seeds of the authors' threshold first, and of the test boxes' last.
+    # First all seeds of the authors' threshold, last those of the test boxes' threshold.
     order = [_NONE, *_THRESHOLDS.values()]
     return sorted(rows, key=lambda row: (row.tuned, order.index(row.metrics["threshold"])))
 
@@ -135,8 +135,9 @@ def write_tables(work_dir: str | os.PathLike, rows: Sequence[Run], complete: boo
 
     Args:
         work_dir: Folder to write to.
-        rows: What `rows_of` returned of all methods; what was published alone is added.
-        complete: Whether these are all; if not, the table says so.
+        rows: The results of `rows_of` for all methods; methods known only from publications are
+            added.
+        complete: Whether these are all runs; if not, the table says so.
     """
     first = rows[0].metrics
     shared = {key: first[key] for key in compare.SAME}

@@ -4,7 +4,7 @@
         sweep.json, table.md, table.tex       written again after every run
         <variant>/seed<n>/                    a run each, with evaluation/metrics.json
 
-A run takes from those before it the stages whose settings agree, such as the classifier of variants
+A run takes stages from earlier runs if their settings agree, such as the classifier for variants
 that differ in the detector. The same call resumes where it was stopped.
 """
 
@@ -55,9 +55,9 @@ def changed(config: TrainConfig, changes: Mapping) -> TrainConfig:
     """Return a `TrainConfig` with some settings changed.
 
     Args:
-        changes: Mapping of settings, named as the flags of gc-net train, to values; texts are
-            read as the setting's type, and `"none"` as None if a setting may be left open. Of
-            the weights of loss terms, those that are not named stay as they are.
+        changes: Mapping of settings, named as the flags of gc-net train, to values. Texts are read
+            as the setting's type, and `"none"` as None if a setting may be open. Weights of loss
+            terms that are not named stay as they are.
     """
     places, values = setting_flags(), {}
     for name, value in changes.items():
@@ -89,8 +89,8 @@ def run_sweep(
         variants: {name: changes}, see `changed`; or a name of `SWEEPS`.
         seeds: Seeds of the runs; that of `config` alone if None.
         form: Form of the table, see `compare.table`.
-        protocol, split, ten_crop, limit: As for `evaluate`. Runs that were measured otherwise are
-            measured again, and not trained again.
+        protocol, split, ten_crop, limit: As for `evaluate`. Runs that were measured in another way
+            are measured again, and not trained again.
 
     Returns:
         The table as Markdown.
@@ -119,14 +119,14 @@ def runs_of_variants(
     sharing: Collection[str] | None = None,
     **evaluation: Any,
 ) -> Iterator[tuple[str, int, dict[str, Any]]]:
-    """Train and evaluate every variant with every seed; yield each as soon as it is done.
+    """Train and evaluate every variant with every seed; yield each when it is finished.
 
-    What is done already is neither trained nor evaluated again.
+    Finished runs are neither trained nor evaluated again.
 
     Args:
         config, options, variants, seeds: As for `run_sweep`.
-        measure: Arguments of `evaluate` that metrics.json records. Runs that were measured
-            otherwise are measured again.
+        measure: Arguments of `evaluate` that metrics.json records. Runs that were measured in
+            another way are measured again.
         methods: Other methods that each variant is measured with, by its name; none if None.
         sharing: Variants that may take each other's stages; all if None.
         evaluation: Further arguments of `run_evaluation`.
@@ -134,7 +134,7 @@ def runs_of_variants(
     Yields:
         The variant's name, the seed, and the content of the run's metrics.json.
     """
-    # Every configuration is made first, so that a mistake in the last one shows before the first.
+    # All configurations are made first, so that a mistake in the last one shows at once.
     configs = {
         (name, seed): changed(config, {**changes, "seed": seed})
         for seed in seeds
@@ -164,7 +164,7 @@ def _run(config, options, measure, methods, evaluation):
     if trained:
         run_folder.check_settings(options.work_dir, config.resolved().to_dict())
         metrics = compare.read_run(metrics_file).metrics
-        # A file that does not say how it was measured is as good as none.
+        # A file that does not record how it was measured counts as missing.
         alike = all(name in metrics and metrics[name] == measure[name] for name in measure)
         if alike and all(_has_method(metrics, name) for name in methods):
             return metrics

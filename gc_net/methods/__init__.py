@@ -1,4 +1,4 @@
-"""Methods: what others make of the same network and the same images.
+"""Methods: rivals on the same network and the same images.
 
 | name | method | reads labels |
 |---|---|---|
@@ -10,24 +10,24 @@
 | `saliency` | gradient of the score, Simonyan et al. 2014: cut at 0.2; at the best level* | yes |
 | `ddt` | deep descriptor transforming, Wei et al. 2017, of the classifier's descriptors | no |
 | `ddt_imagenet` | the same with the backbone's ImageNet weights, nothing trained | no |
-| `silhouettes` | what the latter finds, cut out by GrabCut, `gc_net.teachers.silhouettes` | no |
+| `silhouettes` | result of `ddt_imagenet`, cut by GrabCut, see `gc_net.teachers.silhouettes` | no |
 
-These train a classifier of their own (`--method=`), and cut maps of it at 0.2:
+These train a classifier of their own (`--method=`), and cut its maps at 0.2:
 
 | name | what its training adds |
 |---|---|
 | `has` | Hide-and-Seek, Singh and Lee 2017: half of the patches of an image are hidden |
 | `cutmix` | CutMix, Yun et al. 2019: a rectangle of another image, and its share of the label |
 | `adl` | attention-based dropout, Choe and Shim 2019: the strongest features are dropped |
-| `gmp` | a maximum over positions in place of the mean, Zhou et al. 2016 |
-| `acol` | ACoL, Zhang et al. 2018: a second branch that cannot see what the first has found |
+| `gmp` | a maximum over positions instead of the mean, Zhou et al. 2016 |
+| `acol` | ACoL, Zhang et al. 2018: a second branch that cannot see the findings of the first |
 | `spg` | SPG, Zhang et al. 2018: features that learn object and background from the class maps |
 | `danet` | DA-Net, Xue et al. 2019: several maps a class that are kept from being alike |
 
 * chosen by the true boxes of the same images it is measured on: an upper bound, marked as tuned.
 
-Maps of a class are those of the image's true class. For CorLoc that is its definition (the class is
-given), and LocErr counts a box only if its class is right, so it asks for no other map either.
+Maps are those of the image's true class. CorLoc is defined that way (the class is given). LocErr
+counts a box only if its class is right, so it needs no other map either.
 """
 
 from typing import TYPE_CHECKING
@@ -59,7 +59,7 @@ METHODS = Registry(
     },
 )
 
-# What is not one of the others: a classifier trained as usual, and a detector by it.
+# GC-Net itself: a classifier trained as usual, and a detector.
 GC_NET = "gc_net"
 
 # Without `ddt_imagenet` and `silhouettes`, whose weights may have to be downloaded.

@@ -18,7 +18,7 @@ CHANNELS = 256
 class TwoBranches(keras.Model):
     """The head: two branches of convolutions, each to a map [B, h, w] of every class.
 
-    Its logits are the first branch's. The second is shown what the first has not found.
+    Its logits are the first branch's. The second branch sees what the first has not found.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ def normalized(maps: tf.Tensor) -> tf.Tensor:
 
 
 class Complementary(ClassifierTraining):
-    """Both branches learn the class, the second from what the first has left."""
+    """Both branches learn the class, the second from the features that the first did not use."""
 
     def outputs(self, normalized: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         features = self.classifier.trunk(normalized, training=training)
@@ -77,7 +77,7 @@ class Complementary(ClassifierTraining):
         return {"features": features, "first": first, "logits": tf.reduce_mean(first, axis=(1, 2))}
 
     def class_loss(self, labels: tf.Tensor, outputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        # Not before, as the classes must be known.
+        # Only here, because the classes must be known.
         features, first = outputs["features"], outputs["first"]
         second = self.classifier.head.complement(features, first, labels, training=True)
         second = tf.reduce_mean(second, axis=(1, 2))
@@ -85,10 +85,10 @@ class Complementary(ClassifierTraining):
 
 
 class ACoL(HeatMapMethod):
-    """Two classifiers on the same features, the second of which cannot see what the first found.
+    """Two classifiers on the same features; the second cannot see the findings of the first.
 
-    Where the first branch's map of the true class, normalized, exceeds 0.6, features are set to
-    zero for the second, which then has to find other parts. The map is the higher of both. Differs
+    If the first branch's normalized map of the true class exceeds 0.6, features are set to zero for
+    the second branch, which then has to find other parts. The map is the maximum of both. Differs
     from the paper: branches have 256 channels instead of 1,024, for speed on light backbones.
     """
 

@@ -9,14 +9,14 @@ from gc_net.classifier import Classifier
 from gc_net.methods.cam import CAM
 from gc_net.methods.training import ClassifierTraining
 
-DROP_RATE = 0.75  # how often the strongest part is dropped; else it is made stronger
+DROP_RATE = 0.75  # how often the strongest part is dropped; otherwise it is made stronger
 THRESHOLD = 0.8  # of an image's strongest attention, above which it is dropped
 
 
 class AttentionDropout(keras.layers.Layer):
-    """Hides the strongest positions of a feature map at times, and at others highlights them.
+    """Randomly hides the strongest positions of a feature map, or highlights them.
 
-    Attention is the mean over channels. Has no weights, and does nothing outside of training.
+    Attention is the mean over channels. The layer has no weights and is active only in training.
 
     Args:
         seeds: A seed generator.
@@ -43,7 +43,7 @@ def drop_mask(attention: tf.Tensor) -> tf.Tensor:
 
 
 class AttentionTraining(ClassifierTraining):
-    """The trunk has dropout layers behind the last map of each of its three last resolutions."""
+    """The trunk has dropout layers after the last map of each of its three last resolutions."""
 
     def __init__(self, classifier: Classifier, *args: Any, **kwargs: Any):
         super().__init__(classifier, *args, **kwargs)
@@ -59,11 +59,11 @@ class AttentionTraining(ClassifierTraining):
 class ADL(CAM):
     """CAM of a classifier whose strongest features were dropped at random.
 
-    In three out of four steps the positions whose attention exceeds 0.8 of the image's highest are
-    set to zero, so that others must speak as well; in the fourth the map is multiplied by the
-    sigmoid of its attention, which keeps accuracy up. Both as in the paper. Where the layers stand
-    is what the paper's VGG has (pool3, pool4, conv5_3), for any trunk: the last map of each of the
-    three coarsest resolutions.
+    In three out of four steps, positions whose attention exceeds 0.8 of the image's highest are set
+    to zero, so that others must contribute. In the fourth step, the map is multiplied by the
+    sigmoid of its attention, which keeps the accuracy high. Both are as in the paper. The layers
+    act after the last map of each of the three coarsest resolutions, as in the paper's VGG (pool3,
+    pool4, conv5_3).
     """
 
     name = "adl"

@@ -1,4 +1,4 @@
-"""What every method offers."""
+"""The base classes of methods."""
 
 import abc
 from collections.abc import Callable, Iterable, Sequence
@@ -18,18 +18,18 @@ TrainingBatches = Callable[[], Iterable[tf.Tensor]]
 
 
 class Unsuitable(ValueError):
-    """A method that the model at hand does not allow; the message says why."""
+    """A method that this model does not allow; the message says why."""
 
 
 class Forward(NamedTuple):
-    """One batch on its way through the classifier, as tensors; shared by all methods.
+    """Tensors of a batch in the classifier; shared by all methods.
 
     Attributes:
-        normalized: [B, S, S, 3], what the trunk is given.
+        normalized: [B, S, S, 3], input of the trunk.
         descriptors: [B, h, w, C], output of the backbone's `descriptor_layer`.
         features: [B, h, w, C], output of the trunk.
         labels: [B] int32, the true classes.
-        images: [B, S, S, 3] uint8, what `normalized` was made from.
+        images: [B, S, S, 3] uint8, the images before normalization.
     """
 
     normalized: tf.Tensor
@@ -57,15 +57,15 @@ class Score(NamedTuple):
 
 
 class Method(abc.ABC):
-    """How a classifier is trained, and how objects are found by it.
+    """How a classifier is trained, and how it finds objects.
 
-    A method that trains nothing of its own is given the same classifier as the others.
+    A method without a training of its own gets the same classifier as the others.
     """
 
     name: str
     title: str
 
-    # Head of its classifier, one of `gc_net.heads`, and how that is trained, see
+    # Head of its classifier, one of `gc_net.heads`, and its training, see
     # `gc_net.methods.training`; None for plain fine-tuning.
     head: str = "native"
     training: type[MaskedClassifier] | None = None
@@ -79,7 +79,7 @@ class Method(abc.ABC):
 
     @property
     def has_maps(self) -> bool:
-        """Whether it has heat maps, by which it finds boxes."""
+        """Whether it finds boxes by heat maps."""
         return type(self).localize is not Method.localize
 
     def trained(
@@ -94,7 +94,7 @@ class Method(abc.ABC):
         Args:
             classifier: A new `Classifier` with this method's `head`.
             masks: A `RandomMasks` layer, or None.
-            seed: Of what is drawn in training.
+            seed: Seed of random numbers in training.
             families: Name of the family of each class, or None; see `Dataset.class_families`.
         """
         if self.training is None:
@@ -102,7 +102,7 @@ class Method(abc.ABC):
         return self.training(classifier, masks, seed=seed, families=families)
 
     def check(self, classifier: Classifier) -> None:
-        """Raise `Unsuitable` if a classifier of this kind will not do, before it is trained.
+        """Raise `Unsuitable` if a classifier of this kind cannot be used, before it is trained.
 
         Args:
             classifier: A `Classifier` with any weights.
@@ -110,12 +110,12 @@ class Method(abc.ABC):
         return None
 
     def fit(self, classifier: Classifier, training_batches: TrainingBatches) -> None:
-        """Get ready: raise `Unsuitable` if `classifier` will not do, fit what needs fitting.
+        """Prepare the method: fit it, and raise `Unsuitable` if `classifier` cannot be used.
 
         Args:
             classifier: The trained `Classifier`.
             training_batches: Function that returns an iterable of image batches [B, S, S, 3] of
-                the training split; without labels, and there is no box anywhere.
+                the training split, without labels or boxes.
         """
         return None
 
@@ -124,9 +124,9 @@ class Method(abc.ABC):
         return None
 
     def boxes(self, maps: np.ndarray | None, num_images: int, image_size: int) -> np.ndarray:
-        """Return the boxes that the first of its `scores` is of: `boxes_rel_xyxy` [B, 4].
+        """Return the boxes of the first of its `scores`: `boxes_rel_xyxy` [B, 4].
 
-        NaN where they are not known, as of a method that has neither maps nor boxes of its own.
+        NaN if they are unknown, e.g. for a method with neither maps nor boxes of its own.
 
         Args:
             maps: [B, h, w], what `localize` returned, or None.
@@ -139,7 +139,7 @@ class Method(abc.ABC):
 
     @property
     def own_levels(self) -> list[float]:
-        """The level of its maps that its boxes are cut at; none where it has a `cut`."""
+        """The level at which its maps are cut; empty if it has a `cut`."""
         return []
 
     @abc.abstractmethod
@@ -151,7 +151,7 @@ class Method(abc.ABC):
         iou: np.ndarray,
         iou_v2: np.ndarray,
     ) -> list[Score]:
-        """Return the `Score`s of all images; the first is what the method is measured by.
+        """Return the `Score`s of all images; the first one measures the method.
 
         Args:
             protocol: The `Protocol`.
@@ -162,10 +162,10 @@ class Method(abc.ABC):
 
 
 class HeatMapMethod(Method):
-    """A method whose maps have to be cut at some level.
+    """A method whose maps must be cut at some level.
 
     Attributes:
-        level: Cut that its authors use; 0 is a map's lowest value and 1 its highest.
+        level: Its authors' cut; 0 is a map's lowest value and 1 its highest.
         chosen_level: One that was chosen without boxes, see `gc_net.evaluation.levels`; None if
             none was.
     """

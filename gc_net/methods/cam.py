@@ -9,7 +9,7 @@ from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches, Unsuita
 class CAM(HeatMapMethod):
     """Σ_k w_k f_k: the trunk's channels, weighted as the class weighs their averages.
 
-    Only defined where the head is an average (or maximum) over positions and one linear layer.
+    Only defined for a head with an average (or maximum) over positions and one linear layer.
     """
 
     name = "cam"
@@ -29,7 +29,7 @@ class CAM(HeatMapMethod):
 
 
 def pooled_kernel(classifier: Classifier) -> tf.Tensor:
-    """Return the weights [C, num_classes] of a head that pools and then weighs."""
+    """Return the weights [C, num_classes] of a head with pooling and one linear layer."""
     try:
         return tf.convert_to_tensor(outputs_layer(classifier).kernel)
     except ValueError as error:

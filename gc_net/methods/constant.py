@@ -1,4 +1,4 @@
-"""The same centred box for every image: what a method must beat to have looked at all."""
+"""The same centred box for every image, which a method must beat to show that it looks."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -6,8 +6,8 @@ from numpy.typing import ArrayLike
 from gc_net.evaluation.protocols import Protocol
 from gc_net.methods.base import Method, Score, hits_by_level
 
-# Sides that are tried, in the frame's width and height; up to the frame and a little beyond, as
-# the paper's crop cuts objects off.
+# Sides to try, in units of the frame; a little beyond the frame too, because the paper's crop cuts
+# objects off.
 _SIDES = np.arange(0.3, 1.2001, 0.02)
 _HALF = np.sqrt(0.5)  # sides of half the area
 
@@ -33,7 +33,7 @@ class Constant(Method):
     ) -> tuple[float, float]:
         """Return width and height of the centred box that is right most often."""
         is_box = np.arange(truth_boxes.shape[1]) < num_truth[:, None]  # [N, K]
-        # Without the padding: a few images of ILSVRC have many boxes, most have one.
+        # Without padding, because a few images of ILSVRC have many boxes and most have one.
         boxes, ones = truth_boxes[is_box][:, None], np.ones(is_box.sum(), int)
         counts = num_truth[num_truth > 0]
         starts = np.cumsum(counts) - counts

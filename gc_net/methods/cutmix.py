@@ -31,7 +31,7 @@ def cut_out(part: tf.Tensor, x: tf.Tensor, y: tf.Tensor, size: int) -> tuple[tf.
     """Return a mask [size, size] that is 0 in a rectangle, and the part of the pixels that is 1.
 
     Args:
-        part: λ, the part that is to stay, from 0 to 1; the rectangle is cut off at the border.
+        part: λ, the part that stays, from 0 to 1; the rectangle is cut off at the border.
         x, y: Its centre, relative.
     """
     half = tf.floor(size * tf.sqrt(1.0 - part)) // 2
@@ -46,12 +46,12 @@ def cut_out(part: tf.Tensor, x: tf.Tensor, y: tf.Tensor, size: int) -> tuple[tf.
 
 
 class CutMix(CAM):
-    """CAM of a classifier that saw patches of other images, and had to say how much of each.
+    """CAM of a classifier that saw patches of other images, and had to give the share of each.
 
-    λ is uniform, the authors' Beta(1, 1); the rectangle has a part 1 − λ of the image, its centre
-    is uniform, and the label's share is that of the pixels which are left after cutting the
-    rectangle off at the border. One rectangle serves a whole batch, and every batch is mixed, as
-    in the authors' code for ImageNet.
+    λ is uniform, the authors' Beta(1, 1). The rectangle has a part 1 − λ of the image and a uniform
+    centre. The label's share is that of the pixels that remain, after the rectangle is cut off at
+    the border. A whole batch has one rectangle, and every batch is mixed, as in the authors' code
+    for ImageNet.
     """
 
     name = "cutmix"

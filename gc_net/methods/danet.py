@@ -34,8 +34,8 @@ class DivergentMaps(keras.Model):
 class Divergent(ClassifierTraining):
     """The maps of an image's class must look at different places.
 
-    Where classes have families, so must those of its family: what relatives have in common is
-    rarely the part that tells them apart.
+    If classes have families, this also holds for the maps of its family: common features of a
+        family are rarely the part that distinguishes its classes.
     """
 
     def __init__(self, classifier: Classifier, *args: Any, **kwargs: Any):
@@ -43,7 +43,7 @@ class Divergent(ClassifierTraining):
         self.family_maps = None
         if self.class_families is not None:
             names, self.family_of_class = np.unique(self.class_families, return_inverse=True)
-            # Families of one class each would only be learned twice.
+            # With one class in each family, the classes would be learned twice.
             if 1 < len(names) < len(self.class_families):
                 shape = classifier.trunk.output.shape[1:]
                 self.family_maps = divergent_maps(len(names), shape, "family_maps")
@@ -96,14 +96,15 @@ def similarity(maps: tf.Tensor) -> tf.Tensor:
 
 
 class DANet(HeatMapMethod):
-    """Several maps for each class that are kept from being alike, so that together they see more.
+    """Several different maps for each class, which together cover more of the object.
 
-    The discrepant divergent activation of the paper: the mean cosine between the maps of the true
-    class is a term of the loss. So is, where the dataset says its classes' families, a second
-    classifier of these, the hierarchical part; CUB's names give them by their last word. Differs
-    from the paper: one level above the classes, in place of a taxonomy's several; family maps teach
-    the features and are left behind with the training, where the paper joins them with the class
-    maps; four maps a class.
+    This is the paper's discrepant divergent activation: the mean cosine between the maps of the
+    true class is a term of the loss. If the dataset has families of classes, a classifier of
+    families is another term, the hierarchical part; in CUB the last word of a name is the family.
+    Differs
+    from the paper: one level above the classes instead of several of a taxonomy; family maps teach
+        the features in training only, while the paper joins them with the class maps; four maps a
+        class.
     """
 
     name = "danet"

@@ -36,7 +36,7 @@ class DDT(Method):
 
 
 class ImageNetDDT(DDT):
-    """DDT with the backbone as it was trained on ImageNet: no label of this dataset is used."""
+    """DDT with the backbone's ImageNet weights: no label of this dataset is used."""
 
     name = "ddt_imagenet"
     title = "DDT, ImageNet weights"
@@ -46,8 +46,8 @@ class ImageNetDDT(DDT):
         trunk = backbone.trunk(classifier.image_size)
         try:
             backbone.load_weights(trunk)
-        except (OSError, ValueError, RuntimeError) as error:  # a download that failed is the last
-            raise Unsuitable(f"its ImageNet weights cannot be had. {error}") from error
+        except (OSError, ValueError, RuntimeError) as error:  # the last for a failed download
+            raise Unsuitable(f"its ImageNet weights are not available. {error}") from error
         self._describe_normalized = descriptor_model(backbone, trunk)
         return trunk
 

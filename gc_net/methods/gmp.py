@@ -6,8 +6,8 @@ from gc_net.methods.cam import CAM
 class GMP(CAM):
     """CAM of a classifier that takes each channel's maximum over positions, not its mean.
 
-    A maximum is content with one position, so such maps keep to the most telling part of an
-    object. Trained like the classifier of CAM but for the head.
+    A maximum needs only one position, so such maps stay on the most distinctive part of an object.
+    Except for the head, it is trained like the classifier of CAM.
     """
 
     name = "gmp"

@@ -9,8 +9,8 @@ from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches
 class GradCAM(HeatMapMethod):
     """ReLU(Σ_k α_k f_k): the trunk's channels, weighted by the class score's mean gradient.
 
-    Works with every head. Where the head is an average and one linear layer, α is the layer's
-    weights but for a factor, and the map is that of CAM without its negative part.
+    It works with every head. If the head is an average and one linear layer, α is proportional to
+    the layer's weights, and the map is that of CAM without its negative part.
     """
 
     name = "grad_cam"

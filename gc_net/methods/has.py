@@ -6,7 +6,7 @@ import tensorflow as tf
 from gc_net.methods.cam import CAM
 from gc_net.methods.training import ClassifierTraining
 
-# Cells a side: patches of 56, 44, 32 and 16 pixels at 224, as the authors draw them. One image in
+# Cells a side: patches of 56, 44, 32 and 16 pixels at 224, as in the authors' code. One image in
 # five is shown whole.
 GRIDS = (4, 5, 7, 14)
 HIDDEN = 0.5
@@ -33,10 +33,10 @@ class HiddenPatches(ClassifierTraining):
 class HaS(CAM):
     """CAM of a classifier that could not rely on one part: patches of its images were hidden.
 
-    Each image is divided into a grid, drawn from four, and each cell is hidden with probability one
-    half. Hidden pixels have the mean colour, so that the first layer's activations are, on average,
+    Each image is divided by one of four random grids, and each cell is hidden with probability one
+    half. Hidden pixels have the mean colour, so the first layer's activations are, on average,
     those of whole images. Images are whole at test time. Differs from the paper: the mean colour is
-    that of the backbone's training, a zero after normalization, not that of the dataset at hand.
+    that of the backbone's training (zero after normalization), not that of this dataset.
     """
 
     name = "has"

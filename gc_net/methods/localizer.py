@@ -1,4 +1,4 @@
-"""What `--method` leaves: a classifier, and the method that finds objects by it."""
+"""The result of `--method`: a classifier, and the method that finds objects with it."""
 
 import os
 from typing import Any
@@ -14,10 +14,10 @@ from gc_net.training_record import TrainingRecord
 
 
 class MethodLocalizer:
-    """A classifier and the method that was trained with it, as evaluation looks at them.
+    """A classifier and the method that was trained with it, for evaluation.
 
-    It has no detector: its boxes are those that the method makes of an image and its class. So it
-    can be measured where classes are known, and takes no second look.
+    It has no detector: the method makes boxes from an image and its class. So it can be measured if
+    classes are known, and has no second look.
 
     Args:
         classifier: A `Classifier`.
@@ -75,7 +75,7 @@ class MethodLocalizer:
         )
 
     def settings(self) -> dict[str, Any]:
-        """Return what tells one run from another, for tables that compare several."""
+        """Return the settings that identify a run, for tables that compare several."""
         return {
             "method": self.method.name,
             "backbone": self.classifier.backbone.name,
@@ -88,7 +88,7 @@ class MethodLocalizer:
 
 
 def load(folder: str | os.PathLike) -> "Localizer | MethodLocalizer":
-    """Return what a training has left in a folder, whichever method it was by."""
+    """Return the model that a training wrote to a folder, for any method."""
     path = saving.model_folder(folder)
     name = saving.trained_method(path)
     if name is None:

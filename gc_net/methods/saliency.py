@@ -5,15 +5,15 @@ import tensorflow as tf
 from gc_net.classifier import Classifier
 from gc_net.methods.base import Forward, HeatMapMethod, TrainingBatches
 
-# Widths of the blur, as a fraction of the image: single pixels of a gradient are noise, and would
-# make their own connected parts.
+# Width of the blur, as a fraction of the image. Single pixels of a gradient are noise, and would
+# become connected parts of their own.
 _BLUR = 1 / 32
 
 
 class Saliency(HeatMapMethod):
     """max over colours of |∂ class score / ∂ pixel|, blurred.
 
-    The authors grow the box from the brightest pixels by a colour segmentation; here it is cut
+    The authors grow the box from the brightest pixels by a colour segmentation. Here the map is cut
     like every other map.
     """
 

@@ -1,6 +1,6 @@
-"""Silhouettes as a method: how the teacher of a warm-up sees images.
+"""Silhouettes as a method, like the teacher of a warm-up.
 
-At the model's image size and in its frame, that is; the teacher sees whole images, often larger.
+It works at the model's image size and in its frame; the teacher sees whole images, often larger.
 """
 
 import tensorflow as tf
@@ -11,7 +11,7 @@ from gc_net.teachers.silhouettes import SIZE, silhouettes
 
 
 class Silhouettes(ImageNetDDT):
-    """What DDT with ImageNet weights finds, cut out along the colours of the image."""
+    """The result of DDT with ImageNet weights, cut out along the colours of the image."""
 
     name = "silhouettes"
     title = "Silhouettes, ImageNet weights"

@@ -12,7 +12,7 @@ from gc_net.methods.cam import CAM, pooled_kernel
 from gc_net.methods.training import ClassifierTraining
 
 CHANNELS = 64
-# Above the first a map's cells are object, below the second background; those between do not count.
+# Cells of a map above the first value are object, below the second background; others do not count.
 FROM_ATTENTION, FROM_HIGHER, FROM_BOTH = (0.7, 0.05), (0.5, 0.05), (0.7, 0.1)
 
 
@@ -68,7 +68,7 @@ def _branch(feature_shape, name):
 def seeds(maps: tf.Tensor, above: float, below: float, size: int) -> tf.Tensor:
     """Return 1 where maps [B, h, w] in 0–1 exceed `above`, 0 below `below`, and −1 between.
 
-    Maps are enlarged to [B, size, size] before. They are a teacher's: no gradient flows back.
+    Maps are first enlarged to [B, size, size]. They teach, so no gradient flows back into them.
     """
     maps = tf.stop_gradient(_resized(maps, size))
     return tf.where(maps > above, 1.0, tf.where(maps < below, 0.0, -1.0))
@@ -87,11 +87,11 @@ def _resized(maps, size):
 
 
 class SPG(CAM):
-    """CAM of a classifier whose features were taught, by its own maps, where the object is.
+    """CAM of a classifier whose features learn from its own maps where the object is.
 
-    A class map's strongest cells are object and its weakest background; thresholds as in the
-    authors' code. Differs from the paper: branches have 64 channels and weights of their own, and
-    stand behind the trunk's two last resolutions but one, whichever the backbone.
+    A class map's strongest cells are object and its weakest background, with the thresholds of the
+    authors' code. Differs from the paper: branches have 64 channels and their own weights, and come
+    after the two last resolutions but one of any trunk.
     """
 
     name = "spg"

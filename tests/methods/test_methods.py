@@ -255,7 +255,7 @@ class TestDDT:
 
         classifier = tiny_model().classifier
         monkeypatch.setattr(type(classifier.backbone), "load_weights", fail)
-        with pytest.raises(Unsuitable, match=r"cannot be had\. no network"):
+        with pytest.raises(Unsuitable, match=r"are not available\. no network"):
             methods.get("ddt_imagenet").fit(classifier, lambda: [])
 
 
