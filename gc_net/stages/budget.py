@@ -1,8 +1,8 @@
-"""A training for the time there is: image size and steps are picked before it starts.
+"""A training for a given time: image size and steps are picked before it starts.
 
-Steps are cut first, those of all stages alike, down to half of them; then images are made smaller;
-then steps are cut again, down to what still makes sense. A training is never made longer than its
-settings ask: recipes were tried with these.
+First, the steps of all stages are cut in the same way, down to half of them. Then images are made
+smaller. Then steps are cut again, down to what still makes sense. A training never gets longer than
+its settings, because recipes were tried with these.
 """
 
 import dataclasses
@@ -18,16 +18,16 @@ from gc_net.stages.dependencies import reads_images
 if TYPE_CHECKING:
     from gc_net.training.estimate import Speed
 
-# Rather smaller images than less than this part of the steps.
+# Images are made smaller before less than this part of the steps is left.
 _ENOUGH = 0.5
-# Less than this part of the steps, or fewer of them, leaves shapes that do not follow the images:
-# 30 steps of a warm-up were no better than a centred box, a hundred were.
+# With a smaller part of the steps, or fewer steps, shapes do not follow the images: 30 steps of a
+# warm-up were no better than a centred box, a hundred were.
 _LEAST_SHARE, _LEAST_STEPS = 0.2, 100
-# Smaller images show too little: down to 128 pixels of 224. Below 32 a trunk has no map left.
+# Down to 128 pixels of 224: smaller images show too little. Below 32, a trunk's last map vanishes.
 _SIZES, _SMALLEST_SIZE = (1, 6 / 7, 5 / 7, 4 / 7), 32
-# A stage makes, traces and saves its network, and reads that of another: in units of making one.
+# A stage makes, traces and saves its network, and reads another; in units of making one.
 _STARTS = 4
-# What a step costs besides computing: reading a batch, the graph of both ways, progress and logs.
+# Overhead of a step: reading a batch, the forward and backward graph, progress and logs.
 _STEP_CALLS = 5
 # The evaluation at the end: ten windows for the classifier, two looks of the detector, a second
 # look. How far shapes follow the images is asked of ten windows of up to 128 images.
@@ -36,11 +36,11 @@ _TEST_PASSES, _WINDOWS, _MOST_IN_WINDOWS = 14, 10, 128
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """The time there is for a training.
+    """The time for a training.
 
     Attributes:
-        text: As it is given: 90s, 15m or 2h.
-        fixed: Flags whose values stay as they are: those that were given by hand.
+        text: The given text: 90s, 15m or 2h.
+        fixed: Flags whose values stay as they are, because they are on the command line.
     """
 
     text: str
@@ -62,19 +62,19 @@ class Budget:
 
 
 class Images(NamedTuple):
-    """How many images there are to train on, and to evaluate with at the end."""
+    """The number of training images, and of test images for the evaluation at the end."""
 
     train: int
     test: int
 
 
 class Pick(NamedTuple):
-    """What a budget comes to.
+    """The settings that fit a budget.
 
     Attributes:
-        flags: Values of the flags that it changes; none where the whole training fits.
-        seconds: About how long the training takes with them.
-        whole_seconds: About how long it would take without.
+        flags: Values of the flags that it changes; none if the whole training fits.
+        seconds: Estimated time of the training with these flags.
+        whole_seconds: Estimated time of the whole training.
     """
 
     flags: dict[str, int]
@@ -89,13 +89,13 @@ def pick(
 
     Args:
         config: The `TrainConfig` of the whole training.
-        budget: How long it may take, and what must stay as it is.
+        budget: How long it may take, and which flags must not change.
         units: The trainings that the settings ask for.
-        images: How many there are.
-        speed: How fast this machine is.
+        images: The numbers of images.
+        speed: The speed of this machine.
 
     Raises:
-        RunError: Where even the least that makes sense takes longer.
+        RunError: If even the least that makes sense takes longer.
     """
     from gc_net.training.estimate import at_least, in_words
 
@@ -117,7 +117,7 @@ def pick(
 
 
 def seconds_of(config: Settings, units: Iterable[Stage], images: Images, speed: "Speed") -> float:
-    """Return about how long the trainings of a run take, with the evaluation at its end."""
+    """Return the estimated time of a run's trainings and of the evaluation at its end."""
     pass_seconds = speed.at(config.data.image_size)
     seconds = pass_seconds * (
         _TEST_PASSES * images.test + _WINDOWS * min(images.test, _MOST_IN_WINDOWS)
@@ -162,7 +162,7 @@ def _sizes(image_size):
 
 
 def _resized(config, size):
-    """Return the flags of another image size; the part of an image that is seen stays the same."""
+    """Return the flags of another image size; networks see the same part of an image."""
     data = config.data
     if size == data.image_size:
         return {}
@@ -182,5 +182,5 @@ def _shortened(config, budget, units, images, share):
 
 
 def _of_images(units):
-    """Leave out what reads no image: a generator is trained on drawn shapes, once for all runs."""
+    """Return the units that read images; a generator is trained on drawn shapes, once for all."""
     return [unit for unit in units if reads_images(unit)]

@@ -1,4 +1,4 @@
-"""What stages depend on: the settings that each reads, and the stages whose results it needs."""
+"""Dependencies of stages: the settings that each reads, and the stages whose results it needs."""
 
 import types
 from collections.abc import Iterable, Mapping
@@ -25,13 +25,13 @@ def reads_images(unit: Stage) -> bool:
 
 
 def needed(unit: Stage, units: Mapping[str, Stage]) -> list[Stage]:
-    """Return those of `units` whose results `unit` takes."""
+    """Return those of `units` whose results `unit` uses."""
     kinds = tuple(STAGES.get(name) for name in unit.needs)
     return [other for other in units.values() if type(other) in kinds or other.name == unit.follows]
 
 
 def in_order(asked: Iterable[Stage], units: Mapping[str, Stage]) -> list[Stage]:
-    """Return `asked` and all that they need of `units`, each behind what it needs."""
+    """Return `asked` and all units that they need, each after those it needs."""
     plan = []
 
     def visit(unit):
@@ -46,12 +46,12 @@ def in_order(asked: Iterable[Stage], units: Mapping[str, Stage]) -> list[Stage]:
 
 
 def recorded_settings(config: Settings, stage: type[Stage]) -> dict[str, Any]:
-    """Return the settings that a stage's result depends on, as they are recorded."""
+    """Return the settings that a stage's result depends on, for its record."""
     return _picked(config.to_dict(), settings_read(stage), dict)
 
 
 def visible_settings(config: Settings, stage: type[Stage]) -> types.SimpleNamespace:
-    """Return the same settings as a stage reads them: it can see no others by mistake."""
+    """Return the same settings as an object for the stage, which has no others."""
     sections = {name: getattr(config, name) for name in config.__dataclass_fields__}
 
     def incomplete(found):
@@ -64,7 +64,7 @@ def _picked(sections, names, partial, read=lambda section: section):
     """Return the sections called `names`; of `"section.setting"`, only that setting.
 
     Args:
-        partial: Function of a dict to what stands for an incomplete section.
+        partial: Function of a dict to an incomplete section.
         read: Function of a section to its dict.
     """
     found, single = {}, {}

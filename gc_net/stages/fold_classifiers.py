@@ -1,4 +1,4 @@
-"""Classifiers for cross-fitting: each judges the images of a fold, and learned from the others."""
+"""Classifiers for cross-fitting: each judges the images of one fold, and learns from the others."""
 
 import sys
 
@@ -17,7 +17,7 @@ class FoldClassifiersStage(ClassifierStage):
     settings = None
     section = "classifier"
     of_all_methods = False
-    # They judge in training alone; what they trained is used with the classifier of all images.
+    # They judge only in training; the final model has the classifier of all images.
     provides = ()
 
     def __init__(self, fold: int):
@@ -46,12 +46,12 @@ class FoldClassifiersStage(ClassifierStage):
 
 
 def fold_name(fold: int) -> str:
-    """Return the name of the classifier of a fold, which its folder has too."""
+    """Return the name of the classifier of a fold, and of its folder."""
     return f"classifier_fold{fold}"
 
 
 def _warn_of_lonely_images(run):
-    """Say which classes the classifier that judges their only image will not know."""
+    """Warn of classes whose only image is judged by a classifier that does not know the class."""
     import numpy as np
 
     counts = np.bincount(run.data.split.labels, minlength=len(run.class_names))

@@ -1,7 +1,8 @@
-"""Sizes and times of the files that a run is trained on, so that one that changed can be named.
+"""Sizes and times of a run's training files, so that a changed file can be named.
 
-Names and labels are in the record of every stage. What is kept here is told apart from them: runs
-of earlier versions have no such file, and a run says which of a million images is another now.
+Names and labels are in the record of every stage. Sizes and times are separate, because runs of
+earlier versions do not have them, and because they can name the one of a million images that has
+changed.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ _log = logging.getLogger("gc_net")
 @dataclasses.dataclass(frozen=True)
 class ImageRecord:
     """Attributes:
-    sizes: int64 [N], bytes of each image's file; 0 for an image that is drawn, or gone.
+    sizes: int64 [N], bytes of each image's file; 0 for an image that is drawn, or missing.
     times: int64 [N], when each was last written, in nanoseconds.
     """
 
@@ -39,7 +40,7 @@ class ImageRecord:
 
     @classmethod
     def read(cls, work_dir: str) -> "ImageRecord | None":
-        """Return what a run was begun with; None if it has no record."""
+        """Return the record of a run's first start; None if there is none."""
         path = os.path.join(work_dir, RECORD_FILE)
         sizes, times = read_array(path, "sizes"), read_array(path, "times")
         return None if sizes is None or times is None else cls(sizes, times)
@@ -50,10 +51,10 @@ class ImageRecord:
         replace_file(path, lambda file: np.savez(file, sizes=self.sizes, times=self.times))
 
     def changes(self, now: "ImageRecord", split: Split) -> str:
-        """Return which files have another size than here, and which ones; empty for none.
+        """Return a text that names files whose size has changed; empty if there are none.
 
         Args:
-            now: Of the same images.
+            now: The present record of the same images.
         """
         changed = np.flatnonzero(self.sizes != now.sizes)
         lines = [
@@ -67,13 +68,13 @@ class ImageRecord:
 
 
 def check_images(work_dir: str, now: ImageRecord, split: Split) -> None:
-    """Compare the images of a run that is resumed with those that it was begun with.
+    """Compare the images of a resumed run with those of its first start.
 
-    A file of another size is refused. One of the same size and another time may be a copy, so
+    A file of another size is refused. A file of the same size with another time may be a copy, so
     it is only named.
 
     Raises:
-        RunError: Which files were changed, and what to do.
+        RunError: If files have changed; the message names them and says what to do.
     """
     before = ImageRecord.read(work_dir)
     if before is None or before.sizes.shape != now.sizes.shape:
@@ -82,7 +83,7 @@ def check_images(work_dir: str, now: ImageRecord, split: Split) -> None:
     if changes:
         raise RunError(
             f"Training images have changed since the run in {work_dir} was begun:\n{changes}\n"
-            "Put back what they were, or choose another --work_dir to train with what they are now."
+            "Restore them, or choose another --work_dir to train with the present ones."
         )
     touched = np.flatnonzero(before.times != now.times)
     if len(touched):

@@ -1,4 +1,4 @@
-"""The networks that a training starts from. Importing this costs no TensorFlow."""
+"""The networks that a training starts from. This module imports no TensorFlow."""
 
 from typing import TYPE_CHECKING
 

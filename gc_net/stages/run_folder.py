@@ -1,4 +1,4 @@
-"""The folder of a run: who may write to it, what it was started with, and how files get there."""
+"""The folder of a run: its lock, its recorded settings, and its files."""
 
 import contextlib
 import copy
@@ -31,7 +31,7 @@ from gc_net.weights import read_weights_npz
 
 CONFIG_FILE = "config.json"
 LOCK_FILE = "lock"
-# Of the names of settings in a record. Those without a number have names of an earlier version.
+# Version of the names of settings in a record. Records without it are of an earlier version.
 LAYOUT = 2
 UNKNOWN = "not recorded"
 
@@ -42,10 +42,10 @@ def write_array(path: str, **named: np.ndarray) -> None:
 
 
 def read_array(path: str, name: str, optional: bool = False) -> np.ndarray | None:
-    """Return an array of an .npz file; None if there is no such file, or a damaged one.
+    """Return an array of an .npz file; None if the file is missing or damaged.
 
     Args:
-        optional: Whether a file may do without this array, which is None then.
+        optional: Whether the array may be missing in the file; the result is then None.
     """
     try:
         arrays = read_weights_npz(path)
@@ -59,7 +59,7 @@ def read_array(path: str, name: str, optional: bool = False) -> np.ndarray | Non
 
 @contextlib.contextmanager
 def locked(work_dir: str) -> Iterator[None]:
-    """Keep other processes out of `work_dir`. The lock goes when its process does, however."""
+    """Keep other processes out of `work_dir`. The lock ends with its process, in any case."""
     make_folder(work_dir)
     path = os.path.join(work_dir, LOCK_FILE)
     with explained_write_errors(path):
@@ -79,7 +79,7 @@ def locked(work_dir: str) -> Iterator[None]:
 
 
 def read_settings(folder: str) -> dict[str, Any] | None:
-    """Return the settings that `folder` was made with; None if there is no record."""
+    """Return the recorded settings of `folder`; None if there is no record."""
     record = read_json(os.path.join(folder, CONFIG_FILE))
     if record is None:
         return None
@@ -101,7 +101,7 @@ def run_settings(run_dir: str, name: str) -> dict[str, Any]:
 
 
 def read_budget(folder: str) -> dict[str, Any] | None:
-    """Return the budget that a run was started with, and what was picked; None without one."""
+    """Return the budget of a run's first start, and the picked values; None without a budget."""
     record = read_json(os.path.join(folder, CONFIG_FILE)) or {}
     return record.get("budget")
 
@@ -109,10 +109,10 @@ def read_budget(folder: str) -> dict[str, Any] | None:
 def write_settings(
     folder: str, settings: Mapping[str, Any], budget: Mapping[str, Any] | None = None
 ) -> None:
-    """Record settings in `folder`, with what else a result may depend on.
+    """Record settings in `folder`, with everything else that a result may depend on.
 
     Args:
-        budget: What image size and steps were picked for, as `read_budget` returns it.
+        budget: The budget and the picked values, as `read_budget` returns them.
     """
     record = {"layout": LAYOUT, "config": settings, "environment": environment()}
     if budget is not None:
@@ -123,8 +123,8 @@ def write_settings(
 def differences(recorded: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """Return a line for each setting in which two records differ.
 
-    A setting or a section that the record does not have came with a later version; the run had
-    what is now its default. What only evaluation reads is not compared.
+    A setting or a section that is not in the record came with a later version; the run had the
+    present default. Settings that only evaluation reads are not compared.
     """
     from gc_net.stages.config import TrainConfig
 
@@ -145,7 +145,7 @@ def check_settings(folder: str, given: Mapping[str, Any]) -> None:
 
 
 def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that an earlier version recorded under the names that they have now."""
+    """Return settings of an earlier version's record under their present names."""
     settings = copy.deepcopy(dict(settings))
     generator = settings.get("generator", {})
     if "shape" in generator:
@@ -160,7 +160,7 @@ def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
         weights = [f"{term}={value:g}" for term, value in weights.items() if value is not None]
         detector["loss_weights"] = ",".join(weights)
     if "generator_weights" in detector:
-        # That of the detector had nothing of the generator's, which has a record of its own.
+        # The detector's record had no settings of the generator, which has its own record.
         settings.setdefault("generator", UNKNOWN)
     if "head" in detector:
         # There was no other.
@@ -169,7 +169,7 @@ def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
     if "namer" in settings:
         settings["second_classifier"] = settings.pop("namer")
         settings["second_look"] = look
-    # The classifiers of another run could be used, even those of another seed.
+    # Earlier versions could use the classifiers of another run, even of another seed.
     seed = settings.pop("classifier_run", {}).get("seed", settings.get("seed"))
     if seed != settings.get("seed"):
         settings["seed of the classifier"] = seed
@@ -177,7 +177,7 @@ def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def environment() -> dict[str, Any]:
-    """Return what a result may depend on besides its configuration."""
+    """Return versions, machine and command, which a result may also depend on."""
     import importlib.metadata
 
     packages = ("tensorflow", "keras", "numpy", "opencv-python-headless")
@@ -198,7 +198,7 @@ def environment() -> dict[str, Any]:
 
 @functools.cache
 def git_revision() -> str | None:
-    """Return the revision of the source, with `+` where files were changed, or None."""
+    """Return the revision of the source, with `+` if files were changed, or None."""
     folder = os.path.dirname(os.path.abspath(__file__))
 
     def git(*arguments):
@@ -214,7 +214,7 @@ def git_revision() -> str | None:
 
 
 def _comparable(settings):
-    """Return settings in a form in which equal ones are equal: paths in full, pairs as dicts."""
+    """Return settings in a form for comparison: full paths, and pairs as dicts."""
     # Through JSON, so that tuples compare as the lists they are read back as.
     settings = json.loads(json.dumps(settings))
     data, detector = settings.get("data"), settings.get("detector", {})

@@ -5,12 +5,12 @@ work_dir/
     training_images.npz  sizes and times of the images' files
     <stage>/             config.json, log.csv, tensorboard/, checkpoints/ while it is trained, and
                          its result: mostly model/, see gc_net.saving
-    model/               the localizer, put together from what the stages have left; the classifier,
-                         where --method names another method than GC-Net
+    model/               the localizer, made of the results of the stages; the classifier, if
+                         --method names another method than GC-Net
 
-What a stage depends on is what it `reads` and what the stages that it `needs` do. That decides in
-which order they run, what is recorded in a stage's folder and refused if it differs, and which
-results of other runs can be taken.
+A stage depends on the settings that it `reads`, and on those of the stages that it `needs`. That
+decides the order of stages, the settings that are recorded in a stage's folder and compared, and
+the results of other runs that can be used.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ from gc_net.training_record import TrainingRecord
 REQUIRED_PARTS = {"classifier", "detector", "generator"}
 # Of another method than GC-Net, which finds objects by its classifier.
 REQUIRED_PARTS_OF_METHODS = {"classifier"}
-# Where a training is given in steps, its log has about so many lines, or more where it is long.
+# If a training is given in steps, its log has about this many lines, or more if it is long.
 LOGGED_LINES, MOST_LOGGED_STEPS = 10, 250
 
 
@@ -58,12 +58,12 @@ def train(
     """Train a localizer.
 
     Args:
-        config: What is trained, and how.
-        options: Where to, and what else has no effect on the weights.
-        stages: Which of `STAGES` to run, with what they need; all if None.
-        dataset: The `Dataset`; opened as `config` says if None.
-        budget: How long it may take: image size and steps are picked for that, see
-            `gc_net.stages.budget`. As `config` says if None.
+        config: Settings of the training.
+        options: Output folder, and other settings that do not affect the weights.
+        stages: Which of `STAGES` to run, with the stages they need; all if None.
+        dataset: The `Dataset`; the one that `config` names if None.
+        budget: How long it may take; image size and steps are picked for that, see
+            `gc_net.stages.budget`. None to use those of `config`.
 
     Returns:
         The folder of the model.
@@ -115,7 +115,7 @@ class Runner:
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
-            # Before any other operation, as tf.distribute wants it for several machines.
+            # Before any other operation, as tf.distribute requires for several machines.
             strategy = devices.make_strategy(self.options.devices)
             stack.enter_context(strategy.scope())
             devices.set_up(self.config.seed, self.config.mixed_precision, self.config.deterministic)
@@ -133,7 +133,7 @@ class Runner:
 
     @functools.cached_property
     def dataset(self) -> Dataset:
-        """The dataset; opened when it is first asked for."""
+        """The dataset; opened on first use."""
         return self._given_dataset or open_dataset(self.config.data)
 
     @functools.cached_property
@@ -148,7 +148,7 @@ class Runner:
         return TrainingData(split, self.config.data, self.config.seed, self.cache_dir)
 
     def train(self, stages: Iterable[str] | None = None) -> str:
-        """Train `stages` and what they need; what is done already is taken as it is.
+        """Train `stages` and the stages they need; finished stages are used as they are.
 
         Returns:
             The folder of the model.
@@ -159,7 +159,7 @@ class Runner:
         pending = self._pending(plan, asked)
         with self._readable(pending):
             expected = self._check(pending)
-            # Only now: the settings of a run that is refused must not replace those in force.
+            # Only now, because settings of a refused run must not replace the recorded ones.
             if self.chief:
                 self._record(plan)
                 self._clear_left_overs(plan)
@@ -172,23 +172,23 @@ class Runner:
         return self.model_dir
 
     def has_model(self, stages: Iterable[str] | None = None) -> bool:
-        """Return whether these stages, and what they need, have left a model of the method."""
+        """Return whether these stages, and those they need, have made a model of the method."""
         plan = in_order(self._asked(stages), self.units)
         provided = {name for unit in plan for name in unit.provides}
         return provided >= self._required_parts and _is_file(self.model_dir, MODEL_FILE)
 
     def folder(self, unit: Stage) -> str:
-        """Return where the result of a stage is: in this run's folder, or in one that is reused."""
+        """Return the folder of a stage's result: in this run, or in a run that is reused."""
         if unit.name not in self._folders:
             self._folders[unit.name] = self._find_folder(unit)
         return self._folders[unit.name]
 
     def is_done(self, unit: Stage) -> bool:
-        """Return whether the result of a stage is there."""
+        """Return whether the result of a stage exists."""
         return _agreed_exists(os.path.join(self.folder(unit), unit.result(self.config)))
 
     def settings_of(self, unit: Stage) -> dict[str, Any]:
-        """Return the settings that the result of a stage depends on, as they are recorded."""
+        """Return the settings that the result of a stage depends on, for its record."""
         found = recorded_settings(self.config, type(unit))
         if reads_images(unit):
             found["training_images"] = self._fingerprint
@@ -205,7 +205,7 @@ class Runner:
     # Before training.
 
     def _fit_budget(self):
-        """Pick image size and steps for the budget, or take what was picked at the first start."""
+        """Pick image size and steps for the budget, or use those of the first start."""
         if not devices.is_one_process():
             raise RunError(
                 "A budget is measured on one machine, and TF_CONFIG names several. Leave out "
@@ -229,7 +229,7 @@ class Runner:
             print(f"Budget of {self.budget.text}: {text}", flush=True)
 
     def _pick(self):
-        """Pick image size and steps; return what was picked, and what that leaves out, in words."""
+        """Pick image size and steps; return a text about them and about the whole training."""
         images = Images(*(len(self.dataset.split(name)) for name in ("train", "test")))
         speed = estimate.measure(self.config.network.backbone, self.config.data.image_size)
         speed = speed._replace(pass_seconds=speed.pass_seconds / devices.num_replicas())
@@ -258,7 +258,7 @@ class Runner:
         return asked
 
     def _check_records(self, plan):
-        """Refuse a folder of other settings before anything is written."""
+        """Refuse a folder with other settings before anything is written."""
         recorded = run_folder.read_budget(self.work_dir)
         for unit in plan:
             try:
@@ -280,7 +280,7 @@ class Runner:
         )
 
     def _record(self, plan):
-        """Keep what the run is trained with, and on: that of its first start, where it has one."""
+        """Record the settings and the images of the run, or keep those of its first start."""
         run_folder.write_settings(self.work_dir, self.config.to_dict(), self._budget_record())
         known = self._has_begun(plan) and ImageRecord.read(self.work_dir) is not None
         if any(map(reads_images, plan)) and not known:
@@ -292,9 +292,9 @@ class Runner:
         return {"given": self.budget.text, "picked": self._picked}
 
     def _clear_left_overs(self, plan):
-        """Delete checkpoints of stages that were killed after they had written their result."""
+        """Delete checkpoints of stages that were killed after they wrote their result."""
         for unit in plan:
-            # Not by `is_done`, which all processes have to ask together.
+            # Not with `is_done`, which all processes must call together.
             if _is_file(self._own_folder(unit), unit.result(self.config)):
                 loop.clear_checkpoints(self._own_folder(unit))
 
@@ -312,7 +312,7 @@ class Runner:
             )
 
     def _pending(self, plan, asked):
-        """Return what of the plan is to be trained: not what is done, nor what only that needs."""
+        """Return the units to train: not finished ones, nor those that only finished ones need."""
         wanted = {unit.name for unit in asked}
         for unit in reversed(plan):
             if unit.name in wanted and not self.is_done(unit):
@@ -327,7 +327,7 @@ class Runner:
         return self.data.readable() if any(map(reads_images, pending)) else contextlib.nullcontext()
 
     def _check(self, pending):
-        """Let each stage refuse what it would fail on; return the images that each will take."""
+        """Let each stage check its settings; return the number of images that each will take."""
         expected = {}
         for unit in pending:
             run = StageRun(self, unit)
@@ -341,7 +341,7 @@ class Runner:
         return expected
 
     def _announce(self, pending, expected):
-        """Say what will be trained and, where that is long, about how long it will take."""
+        """Print what will be trained and, if that takes long, an estimate of the time."""
         # Several processes would have to make the network together.
         if not (self.chief and self.options.verbose and devices.is_one_process()):
             return
@@ -352,7 +352,7 @@ class Runner:
         if total < estimate.LEAST_IMAGES:
             return
         size = self.config.data.image_size
-        # Made to be timed; the stages make their own.
+        # Made only to be timed; the stages make their own.
         network = Classifier(self.config.network.backbone, 2, size, weights=None)
         seconds = estimate.pass_seconds(network, size) / devices.num_replicas()
         passes = 0.0
@@ -369,18 +369,18 @@ class Runner:
         )
 
     def _check_train_from(self):
-        """Refuse a layer that does not exist before the folder records that it was asked for."""
+        """Refuse a layer that does not exist, before the folder records it."""
         sections = vars(self.config).values()
         asked = {getattr(section, "train_from", None) for section in sections} - {None, "head"}
         if asked:
-            # Made for its layers' names alone; the stages make their own.
+            # Made only for the names of its layers; the stages make their own.
             size = self.config.data.image_size
             network = Classifier(self.config.network.backbone, 1, size, weights=None)
             for layer in sorted(asked):
                 self.freeze(network, layer)
 
     def freeze(self, network: keras.Model, train_from: str | None = None) -> None:
-        """Keep the layers before `train_from`, or else before --train_from, as they are."""
+        """Freeze the layers before `train_from`, or else before --train_from."""
         train_from = train_from or self.config.network.train_from
         if train_from:
             try:
@@ -410,7 +410,7 @@ class Runner:
         return own
 
     def _changed_images(self, unit, run_dir):
-        """Return a list that names the images which are not those of another run, if any."""
+        """Return a list with a text about images that differ from another run's; empty if none."""
         if not reads_images(unit):
             return []
         split, before = self.data.split, ImageRecord.read(run_dir)
@@ -455,14 +455,14 @@ class Runner:
             unit.finish(run, model)
         if self.chief:
             loop.clear_checkpoints(run.folder)
-        # The others must not look for the result before it is there.
+        # Other processes must not look for the result before it exists.
         devices.barrier()
 
     def _callbacks(self, unit, run, model, progress):
         own = unit.callbacks(run, model)
         if not self.chief:
             return own
-        # What adds to the logs comes before what shows them, and what reports of them behind.
+        # First callbacks that add to the logs, then those that show them, then those that report.
         first = [callback for callback in own if getattr(callback, "adds_to_logs", False)]
         own = [callback for callback in own if callback not in first]
         shown = [progress, CsvLog(run.path("log.csv"))]
@@ -471,10 +471,10 @@ class Runner:
         return [*first, *shown, *own]
 
     def _put_together(self, plan, anew):
-        """Write the model, where all of its parts are done and it is not the one that is there.
+        """Write the model, if all of its parts are finished and it differs from the one on disk.
 
-        It can differ in what needs no training, such as the second look. Of another method than
-        GC-Net it is the classifier.
+        It can differ in settings without training, such as the second look. For a method other than
+        GC-Net, it is the classifier.
         """
         done = [unit for unit in plan if unit.provides and self.is_done(unit)]
         provided = {name for unit in done for name in unit.provides}
@@ -501,14 +501,14 @@ class Runner:
         save_model(folder, self._parts(units)["classifier"], self.dataset.class_names, record)
 
     def _parts(self, units):
-        """Return what some stages have left of a localizer, by name."""
+        """Return the parts of a localizer that some stages have made, by name."""
         parts = {}
         for unit in units:
             parts |= unit.parts(StageRun(self, unit))
         return parts
 
     def localizer(self, units: Iterable[Stage]) -> Localizer:
-        """Return the localizer made of the parts that some stages have left."""
+        """Return the localizer made of the parts of some stages."""
         units = list(units)
         parts = self._parts(units)
         class_names = self.dataset.class_names
@@ -525,7 +525,7 @@ class Runner:
     def record(
         self, loss_weights: Mapping[str, float] | None = None, stages: Iterable[str] = ()
     ) -> TrainingRecord:
-        """Return what is kept with a model of this run."""
+        """Return the record for a model of this run."""
         return TrainingRecord(
             self.config.to_dict(), loss_weights or {}, run_folder.environment(), list(stages)
         )
@@ -540,7 +540,7 @@ def _is_file(*path):
 
 
 def _logged_steps(settings, num_steps, steps_per_epoch, least):
-    """Return the steps of a line of the log: a pass, or several where steps are what counts."""
+    """Return the steps of a line of the log: a pass, or several if the length is in steps."""
     if not settings.steps and num_steps == settings.epochs * steps_per_epoch:
         return steps_per_epoch
     steps = min(max(num_steps // LOGGED_LINES, least), MOST_LOGGED_STEPS)

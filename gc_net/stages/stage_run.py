@@ -1,4 +1,4 @@
-"""What a stage sees of the run that it is part of."""
+"""A stage's view of its run."""
 
 import os
 import zlib
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 class StageRun:
-    """What a stage sees of the run that it is part of.
+    """A stage's view of its run.
 
     Attributes:
-        config: The settings that the stage reads, as in `TrainConfig`; no others are there.
-        settings: Those of its own section.
+        config: Only the settings that the stage reads, as in `TrainConfig`.
+        settings: The settings of its own section.
         options: The `RunOptions`.
         folder: The stage's folder.
         chief: Whether this process writes files.
@@ -50,7 +50,7 @@ class StageRun:
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset; no stage may ask it for boxes to learn from."""
+        """The dataset; no stage may learn from its boxes."""
         return self._runner.dataset
 
     @property
@@ -78,40 +78,40 @@ class StageRun:
         return os.path.join(self._runner.folder(unit), unit.result(self._runner.config))
 
     def load(self, name: str) -> keras.Model:
-        """Return the network that a stage has left, loaded again each time.
+        """Return the network that a stage has made, loaded again each time.
 
-        Even where it was trained in this process: dropout draws its seed when it is made and
-        another one with every step, so a network would otherwise depend on what ran before.
+        This also holds if it was trained in this process. Dropout draws a seed when it is made and
+        another one in every step, so a network would otherwise depend on what ran before.
         """
         self.set_seed(name)
         return load_model(os.path.dirname(self.result_path(name)), precision=None).model
 
     def save(self, network: keras.Model) -> None:
-        """Write the network that the stage leaves."""
+        """Write the network that the stage has made."""
         if not self.chief:
             return
         save_model(self.path("model"), network, self.class_names, self._runner.record())
 
     def save_weights(self, path: str, network: keras.Model, dtype: str = "float32") -> None:
-        """Write nothing but the weights of a network."""
+        """Write only the weights of a network."""
         if self.chief:
             save_weights_npz(path, network, dtype=dtype)
 
     def localizer(self) -> Localizer:
-        """Return the localizer of what the stages that this one needs have left."""
+        """Return the localizer made of the stages that this one needs."""
         return self._runner.localizer(needed(self._stage, self._runner.units))
 
     def set_seed(self, name: str | None = None) -> None:
-        """Begin the random numbers of a stage, by default its own.
+        """Set the random seed of a stage, by default this one.
 
-        Each stage has its own, so that it does not matter which ones ran in this process.
+        Each stage has its own seed, so its result does not depend on which stages ran before.
         """
         unit = self._runner.units[name or self._stage.name]
         key = (unit.seed_name or unit.name).encode()
         keras.utils.set_random_seed((self._runner.config.seed + zlib.crc32(key)) % 2**32)
 
     def freeze(self, network: keras.Model) -> None:
-        """Keep the layers as they are before the stage's own `train_from` or --train_from."""
+        """Freeze the layers before the stage's own `train_from`, or before --train_from."""
         self._runner.freeze(network, getattr(self.settings, "train_from", None))
 
     def steps_per_epoch(self, num_images: int | None = None) -> int:
@@ -124,10 +124,10 @@ class StageRun:
         return assign_folds(self.data.split.labels, num_folds, self.config.seed)
 
     def check_network(self, image_size: int | None = None) -> Classifier:
-        """Build the network that training starts from, for its errors; return it.
+        """Build the network that training starts from, to raise its errors early; return it.
 
         Args:
-            image_size: Of a network that is not the classifier.
+            image_size: Image size of a network that is not the classifier.
         """
         try:
             if image_size is None:

@@ -90,7 +90,7 @@ class WarmupStage(Stage):
         settings = self.own_settings(config)
         if self.number > 1 and _head_alone(settings):
             return Cost(0.0, _HEAD_PASSES * settings.batch_size)  # features and teacher were asked
-        # A teacher looks at images of the size that its network is made for.
+        # A teacher looks at images of its network's usual size.
         scale = (backbones.get(config.network.backbone).image_size / config.data.image_size) ** 2
         asking = scale * teachers.get(settings.teacher).passes(num_images)
         if not _head_alone(settings):
@@ -107,7 +107,7 @@ class WarmupStage(Stage):
     def check(self, run):
         from gc_net import teachers
 
-        if self.number == 1:  # what it begins with and learns from, later ones take over
+        if self.number == 1:  # later rounds use the same network and teacher
             if run.config.detector.initialize == "backbone":
                 run.check_network()
             teachers.get(run.settings.teacher).check(_lesson(run))
@@ -170,7 +170,7 @@ class WarmupStage(Stage):
             remove_features(features_folder(run))
 
     def _detector(self, run):
-        """Return the detector that training starts from, the same whenever it is asked for."""
+        """Return the detector that training starts from, the same in each call."""
         from gc_net.stages.detector import build_detector
 
         if self.follows:
@@ -183,7 +183,7 @@ class WarmupStage(Stage):
         return detector
 
     def _with_own(self, run, lesson, targets, detector, features):
-        """Return targets that the detector's own shapes have joined; None to leave it as it is."""
+        """Return targets with the detector's own shapes; None to leave this round out."""
         from gc_net.teachers.own_shapes import joined_by_own, own_targets
         from gc_net.teachers.targets import read_targets, write_targets
 
@@ -210,12 +210,12 @@ class WarmupStage(Stage):
 
 
 def round_name(number: int) -> str:
-    """Return the name of a round that is not the last, which its folder has too."""
+    """Return the name of a round that is not the last, and of its folder."""
     return f"warmup_round{number}"
 
 
 def _head_alone(settings):
-    """Return whether the settings let the head learn from features that are computed once."""
+    """Return whether the head learns from features that are computed once, by the settings."""
     return settings.train_from == "head" and _one_window(settings)
 
 
@@ -227,8 +227,8 @@ def _one_window(settings):
 def on_features(run, detector) -> bool:
     """Return whether the head is trained on features that are computed once.
 
-    So it is where no layer of the trunk is trained, no window is to be of another size, and the
-    features do not take too much.
+    It is if no layer of the trunk is trained, if all windows have the usual size, and if the
+    features do not take too much space.
     """
     from gc_net.training.features import LARGEST_BYTES, num_bytes
 
@@ -238,9 +238,9 @@ def on_features(run, detector) -> bool:
 
 
 def features_folder(run) -> str:
-    """Return where features are kept while they are needed: each process has its own.
+    """Return the folder of features while they are needed; each process has its own.
 
-    All rounds look at the same ones.
+    All rounds use the same features.
     """
     if run.chief:
         return os.path.join(os.path.dirname(run.folder), "warmup_features")
@@ -248,14 +248,14 @@ def features_folder(run) -> str:
 
 
 def feature_batches(features, data, targets, settings, mask_size, *, epoch: int, **position):
-    """Return one epoch of (features, what to learn of them, weights).
+    """Return one epoch of (features, their targets, weights).
 
     Args:
         features: The `Features` of images and mirror images.
         data: The `TrainingData`.
-        targets: The `Targets` that the teacher has given.
-        mask_size: Side of the masks to learn; None for a head that has none.
-        position: As `TrainingData.batches` takes it.
+        targets: The teacher's `Targets`.
+        mask_size: Side of the masks to learn; None for a head without masks.
+        position: Arguments of `TrainingData.batches`.
     """
     import numpy as np
 
@@ -269,14 +269,14 @@ def feature_batches(features, data, targets, settings, mask_size, *, epoch: int,
 
 
 def target_batches(data, targets, settings, mask_size=None, *, epoch: int, **position):
-    """Return one epoch of (images, what to learn of their windows, weights).
+    """Return one epoch of (images, targets of their windows, weights).
 
     Args:
         data: The `TrainingData`.
-        targets: The `Targets` that the teacher has given.
+        targets: The teacher's `Targets`.
         settings: The `WarmupConfig`.
-        mask_size: Side of the masks to learn; None for a head that has none.
-        position: As `TrainingData.batches` takes it.
+        mask_size: Side of the masks to learn; None for a head without masks.
+        position: Arguments of `TrainingData.batches`.
     """
     from gc_net.training.shown_targets import ShownTargets
 
@@ -288,12 +288,12 @@ def target_batches(data, targets, settings, mask_size=None, *, epoch: int, **pos
 
 
 def _lesson(run, classifier=None):
-    """Return what a teacher is given; without a classifier, to check whether it can teach."""
+    """Return the input of a teacher; without a classifier, only to check whether it can teach."""
     from gc_net import backbones, heads, shapes
     from gc_net.teachers.base import Lesson
 
     network = run.config.network
-    # A head of edges learns boxes; the turn of a shape that rotates is that of the mask.
+    # A head of edges learns boxes; the angle of a rotated shape comes from the mask.
     with_masks = heads.get(run.config.detector.head).has_mask
     shape = shapes.get("rectangle" if with_masks else run.config.detector.shape)
     backbone = backbones.get(network.backbone)
