@@ -21,7 +21,7 @@ class Classifier(Network):
         backbone: Name of a backbone.
         num_classes: Number of classes. With 1000 and ImageNet weights, the pretrained outputs
             are kept.
-        image_size: Side of the square images; the backbone's own where it is None.
+        image_size: Side of the square images; the backbone's own if None.
         head: `"native"`, or another of `gc_net.heads`.
         weights: `"imagenet"`, a file path, or `None`.
 
@@ -48,10 +48,10 @@ class Classifier(Network):
 
 
 def outputs_layer(classifier: Classifier) -> keras.layers.Dense:
-    """Return the one linear layer of a head that pools over all positions and then weighs.
+    """Return the linear layer of a head that pools over all positions and has one linear layer.
 
-    With it, each position has a say in each class: class activation maps. A `ValueError` says what
-    other heads have.
+    With such a head, each position contributes to each class, so there are class activation maps.
+    Other heads raise a `ValueError` that lists their layers.
     """
     layers = [
         layer

@@ -1,4 +1,4 @@
-"""A trained localizer: images of any size in, predictions in their own pixels out."""
+"""A trained localizer: it predicts on images of any size, in their own pixels."""
 
 import functools
 import os
@@ -38,7 +38,7 @@ def load(path: str | os.PathLike, second_look: float | None = None) -> "Localize
 
     Args:
         path: Folder of a model (with its `model.json`), or of a run that has it in `model/`.
-        second_look: As for `Localizer`; as the model says if None.
+        second_look: As for `Localizer`; the model's own if None.
 
     Example:
         localizer = gc_net.load("runs/birds")
@@ -50,14 +50,14 @@ def load(path: str | os.PathLike, second_look: float | None = None) -> "Localize
 
 
 class Localizer:
-    """Localizes and classifies images of any size: what was trained.
+    """Localizes and classifies images of any size, with trained networks.
 
-    An image is squashed to a square, by the code that training uses, and the networks see its
-    central window: objects are then as large as those that they have learned from. The shape is
-    stretched back, exactly. Where there is a second look, a region around the shape is then cut out
-    of the original, and class probabilities are the mean of both.
+    An image is squashed to a square by the code of training, and the networks see its central
+    window. So objects are as large as in training. The shape is stretched back, exactly. With a
+    second look, a region around the shape is then cut out of the original, and class probabilities
+    are the mean of both.
 
-    Evaluation, teachers, figures, export and serving go the same way.
+    Evaluation, teachers, figures, export and serving use the same code.
 
     Args:
         detector: A `Detector`.
@@ -65,13 +65,13 @@ class Localizer:
         classifier: A `Classifier`.
         class_names: Names in label order.
         resize_size: Side R of the squashed images; the detector's image size if None, so that it
-            sees all of them.
+            sees whole images.
         second_look: Side of the region of the second look, as a multiple of the longer side of the
             shape's box; 0 for none.
-        mirror: Whether each shape is the mean of those in an image and in its mirror image, for one
-            more pass of the detector, which the confidence needs in any case.
-        second_classifier: A `Classifier` for the second look, of an image size of its own; if None,
-            the classifier looks twice.
+        mirror: Whether each shape is the mean of those in an image and in its mirror image. This
+            takes one more pass of the detector, which the confidence needs in any case.
+        second_classifier: A `Classifier` for the second look, with its own image size; if None, the
+            classifier looks twice.
         record: A `TrainingRecord` of the training.
 
     Example:
@@ -118,7 +118,7 @@ class Localizer:
         if not isinstance(mirror, bool):
             raise ValueError(f"`mirror` must be true or false. Received: mirror={mirror!r:.100}")
         self.mirror = mirror
-        # What is never asked need not be exported.
+        # An unused network need not be exported.
         self.second_classifier = second_classifier if self.second_look else None
         self.record = record or TrainingRecord()
         self._graphs: dict[tuple[bool, bool, str], tuple[tuple[Forward, ...], Callable]] = {}
@@ -215,7 +215,7 @@ class Localizer:
         return self.detector.place(images, judged, self.mirror, forward)
 
     def mask(self, normalized: Any, coefficients: Any) -> tuple[Any, Any, Any]:
-        """Return masks [B, S, S, 1], and what they show and hide of normalized windows."""
+        """Return masks [B, S, S, 1], and the inside and outside of normalized windows."""
         masks = self.generator(coefficients, training=False)
         return masks, *inside_and_outside(normalized, masks)
 
@@ -249,19 +249,19 @@ class Localizer:
         """Return a `Prediction` for each image, in order.
 
         Args:
-            images: File names, bytes of files, or RGB arrays in 0–255, of any sizes and mixed as
-                you like; one of them, a sequence, or an array [N, H, W, 3].
+            images: File names, bytes of files, or RGB arrays in 0–255, of any sizes and mixed; one
+                of them, a sequence, or an array [N, H, W, 3].
             batch_size: Images that go through the model at once.
             confidence: Whether to judge each localization by its mirror image, for one more pass of
                 the detector.
             evidence: Whether to ask the classifier what it sees inside and outside of the shape,
-                for two more passes of it, see `gc_net.prediction.graph.localize`.
+                which takes two more passes of it, see `gc_net.prediction.graph.localize`.
             max_objects: Most objects to look for in an image, see `Prediction.others`.
             top_k: Number of classes to list.
             unreadable: An `Unreadable` that collects images that could not be read, under their
                 file name or as `images[3]`. If None, each is logged as a warning.
             engine: Name of what runs the networks, or an `Engine`; `"auto"` takes the fastest for
-                so many images, see `gc_net.engines`.
+                this number of images, see `gc_net.engines`.
 
         Returns:
             A list with one entry an image: a `Prediction`, or None if it could not be read.
@@ -297,16 +297,16 @@ class Localizer:
         unreadable: Unreadable | None = None,
         engine: str | Engine = engines.AUTO,
     ) -> Iterator[tuple[int, Prediction]]:
-        """Yield (index, `Prediction`) of the images of a `Split` that can be read, in order.
+        """Yield (index, `Prediction`) of the readable images of a `Split`, in order.
 
         Images are read while the model runs, and only a few batches are in memory at a time.
         Arguments are those of `predict`; `indices` chooses images of the split. With
-        `known_classes`, its labels are the classes of the predictions, whatever the classifier
-        takes for likeliest; they keep the probability that it gives them. Up to `max_objects` are
-        looked for in each image, see `gc_net.prediction.more_objects`.
+        `known_classes`, the labels of the split are the classes of the predictions, even if the
+        classifier prefers others; they keep its probability. For `max_objects`, see
+        `gc_net.prediction.more_objects`.
 
-        An image that cannot be read a second time, for the second look, is classified by the first
-        alone, with a warning.
+        If an image cannot be read again for the second look, only the first look classifies it,
+        with a warning.
         """
         if unreadable is None:
             unreadable = Unreadable(announce=True)
@@ -344,7 +344,7 @@ class Localizer:
                     _, predictions = look(batch["image"], np.arange(len(index)))
                 yield from zip(index.tolist(), predictions, strict=True)
         except tf.errors.OpError:
-            # Reading stops with an error where no image at all can be read. Here that is a result.
+            # Reading stops with an error if no image at all can be read. Here that is a result.
             failed = {file for file, _ in unreadable}
             wanted = range(len(split)) if indices is None else indices
             if not all(split.file(index) in failed for index in wanted):
@@ -362,7 +362,7 @@ class Localizer:
         forwards = engine.forward(self.detector), engine.forward(self.classifier)
         asked = confidence, evidence, engine.name
         found, graph = self._graphs.get(asked, (None, None))
-        # An engine that copies weights gives another function when they have changed.
+        # An engine that copies weights returns another function after they have changed.
         if found != forwards:
             size = self.resize_size
             graph = tf.function(
@@ -382,15 +382,15 @@ class Localizer:
         """Return the outputs after a second look, if any, as arrays.
 
         Args:
-            outputs: Of `first_look`.
+            outputs: The outputs of `first_look`.
             look_closer: The `SecondLook` at the split of the images.
             index: [B] places of the images in that split.
-            labels: [B] classes where they are known.
+            labels: [B] classes, if they are known.
         """
         second = None
         if look_closer is not None:
             second, readable = look_closer(index, np.asarray(outputs["boxes"]))
-            # The mean with itself where there is no second one.
+            # Without a second look, the mean of the first with itself.
             first = np.asarray(outputs["class_probabilities"])
             second = np.where(readable[:, None], second[:, 0], first)
         found = concluded(outputs, second, labels)
@@ -403,11 +403,11 @@ class Localizer:
         top_k: int = 5,
         labels: np.ndarray | None = None,
     ) -> list[Prediction]:
-        """Return `Prediction`s from the arrays that `conclude` gives.
+        """Return `Prediction`s from the arrays of `conclude`.
 
         Args:
             sizes: int [B, 2], height and width of each image.
-            labels: [B] classes where they are known; they are listed first.
+            labels: [B] classes, if they are known; they are listed first.
         """
         probabilities = outputs["class_probabilities"]
         worth = probabilities.copy()

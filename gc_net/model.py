@@ -23,21 +23,21 @@ OUTPUTS = (*_ALWAYS, *_OF_MASKS)
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class GCNet(keras.Model):
-    """A detector trained by what a frozen classifier makes of the images it masks.
+    """A detector that is trained by a frozen classifier's view of the images it masks.
 
-    `fit` on images and labels trains the detector (and the model generator's ε) alone. The parts
-    that are given keep their `trainable`.
+    `fit` on images and labels trains only the detector (and the model generator's ε). The given
+    parts keep their `trainable`.
 
     Args:
         detector: A `Detector`.
         generator: A `ModelGenerator` or `LearnedGenerator`, of the detector's shape.
         classifier: A trained `Classifier`.
         loss_weights: Weights of the terms of the loss by name, see `gc_net.losses.LOSS_TERMS`. A
-            term of weight zero is only logged, and only where that costs no pass of a network. If
-            None, `area`, `object` and `background` have a weight of one; `gc_net.presets` has the
-            paper's.
-        frozen_mode: `"inference"` runs the frozen networks as at inference; `"training"` with
-            dropout and batch statistics, as the authors' code does.
+            term of weight zero is only logged, and only if it needs no further pass of a network.
+            If None, `area`, `object` and `background` have a weight of one; `gc_net.presets` has
+            the paper's.
+        frozen_mode: `"inference"` runs the frozen networks as at inference; `"training"` runs them
+            with dropout and batch statistics, as in the authors' code.
 
     Example:
         model = GCNet(
@@ -149,7 +149,7 @@ class GCNet(keras.Model):
 
         Returns:
             Dict of `coefficients` [B, n], `boxes` [B, 4] relative xyxy, and `class_logits` [B, C]
-            of the image as it is, not masked.
+            of the image without a mask.
         """
         coefficients = self.detector(images, training=training)
         return {
@@ -164,10 +164,10 @@ class GCNet(keras.Model):
         return masks, *inside_and_outside(self.classifier.normalize(images), masks)
 
     def supervise(self, images: Any, training: bool = False) -> dict[str, Any]:
-        """Run the training graph, as far as the terms of the loss need it.
+        """Run the parts of the training graph that the terms of the loss need.
 
         Returns:
-            Dict of `coefficients` [B, n] and `area` [B]; where a term needs them, `masks`
+            Dict of `coefficients` [B, n] and `area` [B]; if a term needs them, also `masks`
             [B, H, W, 1], and the classifier's logits [B, C] for the `object` and the `background`
             images.
         """
@@ -209,7 +209,7 @@ class GCNet(keras.Model):
         return self._update_logs(labels, outputs, self._loss_terms(labels, outputs, sample_weight))
 
     def _loss_terms(self, labels, outputs, sample_weight=None):
-        """Return the terms, not yet weighted; Keras has divided them by the replicas."""
+        """Return the terms without weights; Keras has divided them by the number of replicas."""
         return {
             name: term(labels, {need: outputs[need] for need in term.needs}, sample_weight)
             for name, term in self._terms.items()
@@ -220,7 +220,7 @@ class GCNet(keras.Model):
         return sum(self.loss_weights[name] * value for name, value in terms.items())
 
     def _update_logs(self, labels, outputs, terms):
-        """Return the running means of the losses and of what shows how training goes."""
+        """Return the running means of the losses and of other logs."""
         labels = ops.cast(ops.reshape(labels, (-1,)), "int32")
         coefficients = outputs["coefficients"]
         replicas = tf.distribute.get_strategy().num_replicas_in_sync
@@ -253,10 +253,10 @@ class GCNet(keras.Model):
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
         if "loss_weights" not in config:
-            # A file from before weights had names.
+            # An older file, whose weights have no names.
             weights = (config.pop(name) for name in ("alpha", "beta", "gamma"))
             config["loss_weights"] = dict(zip(DEFAULT_TERMS, weights, strict=True))
-            # Nor did detectors know their shape.
+            # In older files, detectors do not know their shape.
             config["detector"]["config"]["shape"] = config["generator"]["config"]["shape"]
             for name in ("look", "namer"):  # which belong to a `Localizer`
                 config.pop(name, None)

@@ -2,13 +2,13 @@
 
 | name | what it looks at |
 |---|---|
-| `native` | the end of the trunk, as the backbone's authors have it |
+| `native` | the end of the trunk, as in the backbone of its authors |
 | `position` | the end of the trunk, position by position |
 | `max` | the highest value of each channel at the end of the trunk |
 | `edges` | maps of several sizes, in whose rows and columns it finds the edges of an object |
 
-Others belong to methods, and are described there. An entry is a subclass of `Head` or, for one that
-looks at the end of the trunk, a function of backbone, number of outputs and feature shape to a
+Other heads belong to methods and are described there. An entry is a subclass of `Head`. For a head
+on the end of the trunk, it may be a function of backbone, number of outputs and feature shape to a
 model called `"head"`.
 """
 
@@ -30,12 +30,12 @@ HEADS = Registry(
         "danet": "gc_net.methods.danet:DivergentMaps",
     },
 )
-# Those of methods, which a detector cannot have.
+# Heads of methods, which a detector cannot have.
 CLASSIFIER_HEADS = ("max", "acol", "danet")
 
 
 def __getattr__(name: str) -> tuple[str, ...]:
-    # When it is asked for, so that heads which were registered meanwhile are among them.
+    # Made on each access, so that it has heads which were registered since then.
     if name == "DETECTOR_HEADS":
         return tuple(head for head in HEADS if head not in CLASSIFIER_HEADS)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What every head offers."""
+"""The base classes of heads."""
 
 import abc
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Head(abc.ABC):
     has_mask: bool = False
 
     def layers(self, backbone: Backbone) -> tuple[str, ...]:
-        """Return the layers of the trunk that it looks at; none for the last one."""
+        """Return the layers of the trunk that it looks at; empty for the last one."""
         return ()
 
     @abc.abstractmethod
@@ -35,7 +35,7 @@ class Head(abc.ABC):
         """
 
     def on(self, backbone: Backbone, trunk: keras.Model) -> keras.Model:
-        """Return the trunk as far as this head looks at it, with those maps as outputs."""
+        """Return the part of the trunk that this head needs, with its maps as outputs."""
         names = self.layers(backbone)
         if not names:
             return trunk

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def native(backbone: "Backbone", num_outputs: int, feature_shape: tuple[int, ...]) -> keras.Model:
-    """Return the head that the backbone's authors gave it."""
+    """Return the original head of the backbone."""
     return backbone.head(num_outputs, feature_shape)
 
 
 def position(backbone: "Backbone", num_outputs: int, feature_shape: tuple[int, ...]) -> keras.Model:
     """Return a head that keeps positions: 64 channels, flattened.
 
-    An average over all positions, as most native heads take, hardly knows where an object is.
+    Most native heads take an average over all positions, which loses the place of an object.
     """
     inputs = keras.Input(tuple(feature_shape), name="features")
     x = layers.Conv2D(64, 1, kernel_initializer="he_normal", name="squeeze")(inputs)

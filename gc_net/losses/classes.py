@@ -1,4 +1,4 @@
-"""The loss that classifiers are trained by."""
+"""The loss of classifiers."""
 
 from typing import Any
 

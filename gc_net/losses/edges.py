@@ -1,11 +1,11 @@
-"""The loss that a head of edges is taught by: how far its edges are off, and its mask."""
+"""The loss of a head of edges: the distance of its edges, and its mask."""
 
 from typing import Any
 
 import keras
 from keras import ops
 
-# Below this extent an object is taken to be as large, so that no distance counts without bound.
+# Smaller objects count as this large, so that no distance grows without bound.
 _SMALLEST = 0.05
 
 
@@ -13,12 +13,12 @@ _SMALLEST = 0.05
 class EdgeLoss(keras.losses.Loss):
     """2·L1 + (1 − GIoU) + 2·cross-entropy of each image.
 
-    L1 is the mean distance of the four edges in units of the object's own width and height: a
-    pixel counts more of a small object, as it does for the overlap. The generalized IoU
-    (Rezatofighi et al., 2019) is what is measured in the end. The cross-entropy teaches the mask.
+    L1 is the mean distance of the four edges in units of the object's own width and height. So a
+    pixel counts more for a small object, as in the overlap. The generalized IoU (Rezatofighi et
+    al., 2019) is close to the final metric. The cross-entropy teaches the mask.
 
     `call` takes dicts of `"edges"`, [B, 4] left, top, right, bottom relative to the image, and
-    `"mask"`, [B, S, S]: probabilities that are shown, and logits that are predicted.
+    `"mask"`, [B, S, S]: probabilities in the target, logits in the prediction.
     """
 
     def __init__(self, name: str = "edges", **kwargs: Any):
@@ -39,7 +39,7 @@ class EdgeLoss(keras.losses.Loss):
 
 
 def generalized_iou(one: Any, other: Any) -> Any:
-    """Return the generalized IoU [B] of boxes [B, 4], xyxy; ends that changed places have none."""
+    """Return the generalized IoU [B] of boxes [B, 4], xyxy; a box with swapped ends has no area."""
     low = ops.maximum(one[:, :2], other[:, :2])
     high = ops.minimum(one[:, 2:], other[:, 2:])
     intersection = ops.prod(ops.maximum(high - low, 0.0), axis=-1)

@@ -1,4 +1,4 @@
-"""Losses between masks, by which generators and the warm-up of a detector are trained."""
+"""Losses between masks, for generators and the warm-up of a detector."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class OverlapLoss(keras.losses.Loss):
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class DiceLoss(keras.losses.Loss):
-    """1 − (2·Σpg + 1)/(Σp² + Σg² + 1) over the whole batch, as the authors train their generator.
+    """1 − (2·Σpg + 1)/(Σp² + Σg² + 1) over the whole batch, the authors' loss of their generator.
 
     Args:
         smooth: Added above and below, so that empty masks have a defined loss.
@@ -45,8 +45,8 @@ class DiceLoss(keras.losses.Loss):
 class MaskLoss(DiceLoss):
     """Dice over the batch, plus Dice over each image, plus binary cross-entropy.
 
-    Over a whole batch Dice hardly sees a tiny shape beside a large one, and where a tiny shape is
-    missed altogether its gradient is nearly zero; the two other terms mend one each.
+    Over a whole batch, Dice hardly sees a tiny shape beside a large one. And if a tiny shape is
+    missed completely, the gradient is nearly zero. Each of the other two terms fixes one of these.
     """
 
     def __init__(self, smooth: float = 1.0, name: str = "mask", **kwargs: Any):

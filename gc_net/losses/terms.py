@@ -1,8 +1,8 @@
 """The terms of a detector's loss: the paper's three.
 
-A term is a Keras loss: it gives one value per image, and Keras takes the mean. Keras also divides
-by the number of replicas under tf.distribute; a mean taken by hand inside a train step would be
-counted once per replica.
+A term is a Keras loss: it returns one value per image, and Keras takes the mean. Under
+    tf.distribute, Keras also divides by the number of replicas. A mean inside a train step would
+    count once per replica.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from keras import ops
 class LossTerm(keras.losses.Loss):
     """One term of the loss that trains a detector.
 
-    Subclasses say in `needs` which outputs of `GCNet.supervise` they look at; what no term needs
-    is not computed. Register a term in `gc_net.losses.LOSS_TERMS`.
+    Subclasses list in `needs` the outputs of `GCNet.supervise` that they use. Outputs that no term
+    needs are not computed. Register a term in `gc_net.losses.LOSS_TERMS`.
 
     Example:
         class Elongation(LossTerm):
@@ -37,7 +37,7 @@ class LossTerm(keras.losses.Loss):
 
         Args:
             labels: [B] integers.
-            outputs: What `GCNet.supervise` returns, at least what the term needs.
+            outputs: Outputs of `GCNet.supervise`, at least those that the term needs.
         """
         raise NotImplementedError
 
@@ -63,14 +63,14 @@ class ObjectLoss(LossTerm):
 class BackgroundLoss(LossTerm):
     """Negative entropy of the background image's logits [B, C]. Eq. (backgroundloss).
 
-    Lies between −ln C, no idea at all, and 0, certain.
+    It lies between −ln C (a pure guess) and 0 (certainty).
     """
 
     needs = ("background",)
 
     def call(self, labels, outputs):
         log_probabilities = ops.log_softmax(ops.cast(outputs["background"], "float32"), axis=-1)
-        # p·log p from the logarithm: a probability that underflows to 0 gives 0, not NaN.
+        # p·log p from the logarithm, so that a probability which underflows to 0 gives 0, not NaN.
         return ops.sum(ops.exp(log_probabilities) * log_probabilities, axis=-1)
 
 

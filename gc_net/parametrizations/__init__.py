@@ -7,15 +7,15 @@
 | angle | a sigmoid over (−90°, 90°) | half the direction of the elongation, a vector |
 
 `sigmoid` is the paper's. Its angle has a seam: an axis that turns past the vertical jumps from one
-end of the range to the other. The way back leads through the horizontal, and a network in between
+end of the range to the other. Between the two ends lies the horizontal, so an undecided network
 answers the horizontal. `seamless` has no seam: the elongation is a vector (e₁, e₂) = e·(cos 2θ,
 sin 2θ). Each ellipse is one point of that plane, and the circle is its origin.
 
-Both keep the centre in the image and each extent below the image's side. Raw zeros are a centred
+Both keep the centre in the image and each extent below the image's side. Raw zeros give a centred
 shape of half the image's width and height at an angle of zero. For shapes that do not rotate, both
 are the same.
 
-`edges` reads the outputs of one head, which finds edges: see `gc_net.parametrizations.edges`.
+`edges` reads the outputs of the head of edges: see `gc_net.parametrizations.edges`.
 """
 
 from typing import TYPE_CHECKING

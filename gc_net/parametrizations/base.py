@@ -1,4 +1,4 @@
-"""What every parametrization offers."""
+"""The base class of parametrizations."""
 
 import abc
 from typing import Any
@@ -14,14 +14,14 @@ class Parametrization(abc.ABC):
 
     Attributes:
         name: Name in the registry.
-        head: The one head whose outputs it reads; None for all that have outputs of any value.
+        head: The only head whose outputs it reads; None for all heads with outputs of any value.
     """
 
     name: str
     head: str | None = None
 
     def num_outputs(self, shape: Shape) -> int:
-        """Return how many raw outputs a detector of this shape has."""
+        """Return the number of raw outputs of a detector of this shape."""
         return shape.num_coefficients
 
     @abc.abstractmethod
@@ -30,7 +30,7 @@ class Parametrization(abc.ABC):
 
     def mirrored(self, raw: Any) -> Any:
         """Return the raw outputs [..., n] of the mirrored shapes, left to right."""
-        # Of the centre's x and of the turn, where there is one, the mirror image has the negative.
+        # In the mirror image, the centre's x and the turn, if there is one, have the other sign.
         sign = np.float32([-1, 1, 1, 1, -1][: raw.shape[-1]])
         return ops.cast(raw, "float32") * sign
 
@@ -39,11 +39,11 @@ class Parametrization(abc.ABC):
         """Return raw outputs [..., n] that `decode` maps to the same shapes.
 
         Args:
-            margin: How far centres and extents are kept off 0 and 1, which no output reaches.
+            margin: Least distance of centres and extents from 0 and 1, which no output reaches.
         """
 
 
 def logit(unit: Any, margin: float) -> Any:
-    """Invert the sigmoid, for values kept `margin` off 0 and 1."""
+    """Invert the sigmoid, for values at least `margin` away from 0 and 1."""
     unit = ops.clip(unit, margin, 1 - margin)
     return ops.log(unit) - ops.log1p(-unit)

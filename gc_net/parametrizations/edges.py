@@ -1,14 +1,14 @@
 """A parametrization by edges, for the head that finds them, see `gc_net.heads.edges`.
 
-Raw outputs are left, top, right and bottom of the object's upright box, relative to the image, and
-for shapes that rotate the correlation ρ of x and y over the object.
+Raw outputs are left, top, right and bottom of the object's upright box, relative to the image. For
+shapes that rotate, there is also the correlation ρ of x and y over the object.
 
 - An upright shape is the box itself.
 - Of the ellipses that touch all four edges of the box, one has the correlation ρ. With the box's
   half extents w and h, the squares of its half axes are the matrix ((w², ρwh), (ρwh, h²)). Its
-  longer axis lies at θ = ½·atan2(2ρwh, w² − h²): an angle without a seam.
-- Any other shape that rotates has the axes of that ellipse, times the one factor that gives its own
-  upright box the area of the box. (No rectangle at a given angle touches all four edges, but for
+  longer axis has the angle θ = ½·atan2(2ρwh, w² − h²), which has no seam.
+- Any other shape that rotates has the axes of that ellipse, times the factor that gives its own
+  upright box the area of the box. (At a given angle, a rectangle touches all four edges only for
   one proportion of the box.)
 """
 
@@ -19,9 +19,9 @@ from gc_net.parametrizations.seamless import ROUND, SQUARE, half_direction
 from gc_net.shapes.base import MIN_EXTENT, Shape
 from gc_net.shapes.frame import Frame
 
-# Beyond it an ellipse is a needle: its shorter axis is below 1.5 % of the longer one.
+# Beyond this, the shorter axis of an ellipse is below 1.5 % of the longer one.
 _LARGEST_CORRELATION = 1 - 1e-4
-# The head's edges lie in 0–1. What else is decoded must only not overflow.
+# The head's edges lie in 0–1. Other values must only not overflow.
 _FARTHEST = 10.0
 
 
@@ -34,7 +34,7 @@ class Edges(Parametrization):
     def decode(self, raw, shape):
         raw = ops.cast(raw, "float32")
         edges = ops.clip(raw[..., :4], -_FARTHEST, _FARTHEST)
-        # An untrained head may have the two ends of an axis change places.
+        # An untrained head may swap the two ends of an axis.
         low = ops.minimum(edges[..., :2], edges[..., 2:])
         high = ops.maximum(edges[..., :2], edges[..., 2:])
         center, extents = (low + high) / 2, high - low
@@ -72,12 +72,12 @@ def _axes(half, correlation, shape):
     total = ops.square(width) + ops.square(height)
     e1 = (ops.square(width) - ops.square(height)) / total
     e2 = 2 * correlation * width * height / total
-    # At the circle the angle has no derivative, and an ellipse of it is moved off, see `seamless`.
+    # At the circle the angle has no derivative, so ellipses are moved away from it, see `seamless`.
     is_round = ops.square(e1) + ops.square(e2) < ROUND**2
     e1 = ops.where(is_round, e1 + 2 * ROUND, e1)
     elongation = ops.sqrt(ops.square(e1) + ops.square(e2))
     longer = ops.sqrt(total * (1 + elongation) / 2)
-    # By their product: a difference of near equals would lose the shorter one of a needle.
+    # From their product, because a difference of nearly equal numbers would lose a short axis.
     shorter = width * height * ops.sqrt(1 - ops.square(correlation)) / longer
     damping = 0.0 if shape.outline_kind == "ellipse" else SQUARE
     return longer, shorter, half_direction(e1, e2, damping=damping)

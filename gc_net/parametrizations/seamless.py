@@ -6,16 +6,17 @@ from keras import ops
 
 from gc_net.parametrizations.base import Parametrization, logit
 
-# An elongation below this is moved off the origin by twice as much, 0.1 % of an extent: at the
-# origin the angle has no derivative.
+# A smaller elongation is moved away from the origin by twice this value, 0.1 % of an extent,
+# because the angle has no derivative at the origin.
 ROUND = 1e-3
-# A square that turns is another shape, unlike a circle. So the derivative by the direction of the
-# elongation grows without bound where a rectangle becomes square. It is damped below this one.
+# Unlike a circle, a square changes when it turns. So the derivative by the direction of the
+# elongation grows without bound when a rectangle becomes square. It is damped below this
+# elongation.
 SQUARE = 0.1
 
 
 class Seamless(Parametrization):
-    """A size and an elongation; the latter is a vector at twice the angle."""
+    """A size, and an elongation as a vector at twice the angle."""
 
     name = "seamless"
 
@@ -46,6 +47,6 @@ class Seamless(Parametrization):
 def half_direction(e1: Any, e2: Any, damping: float) -> Any:
     """Return θ = ½·atan2(e₂, e₁), with the derivative ½·(−e₂, e₁)/(e² + damping²)."""
     square = ops.stop_gradient(ops.square(e1) + ops.square(e2) + damping**2)
-    # Only its derivative counts. Divided first: the product of large outputs would overflow.
+    # Only its derivative counts. Division first, because products of large outputs would overflow.
     slope = (e2 * ops.stop_gradient(e1 / square) - e1 * ops.stop_gradient(e2 / square)) / 2
     return ops.stop_gradient(ops.arctan2(e2, e1) / 2) + slope - ops.stop_gradient(slope)
