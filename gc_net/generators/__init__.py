@@ -1,4 +1,4 @@
-"""Generators: coefficients to soft masks, differentiable in the coefficients."""
+"""Generators: from coefficients to soft masks, differentiable in the coefficients."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ def for_detector(name: str, shape: str, image_size: int, **settings: Any) -> "ke
         name: Its name.
         shape: Name of the shape.
         image_size: Side of the masks.
-        **settings: What a run knows of generators; each is given what it `takes` of that.
+        **settings: A run's settings of generators; each generator gets those that it `takes`.
     """
     takes = GENERATORS.get(name).takes
     return get(name, shape=shape, image_size=image_size, **{key: settings[key] for key in takes})

@@ -1,4 +1,4 @@
-"""What a generator says of itself, beside drawing."""
+"""The base class of generators, with their attributes."""
 
 from typing import ClassVar
 
@@ -9,10 +9,10 @@ class Generator:
     It keeps both as `shape`, a `Shape`, and `image_size`, a pair (height, width).
 
     Attributes:
-        kind: Its name in reports; presets have weights of the losses by it.
-        takes: Further arguments that a run has for it: of `epsilon`, `grid`, `network` and
-            `weights` those that its constructor knows.
-        learns_with_detector: Whether its weights are trained along with the detector's.
+        kind: Its name in reports, and for the loss weights of presets.
+        takes: Further arguments of its constructor, out of `epsilon`, `grid`, `network` and
+            `weights`.
+        learns_with_detector: Whether its weights are trained together with the detector's.
     """
 
     kind: ClassVar[str] = "own"
@@ -21,5 +21,5 @@ class Generator:
 
 
 def size_pair(image_size: int | tuple[int, int]) -> tuple[int, int]:
-    """Return (height, width) of an image size, which is a pair already or the side of a square."""
+    """Return (height, width) of an image size, which is a pair or the side of a square."""
     return tuple(image_size) if hasattr(image_size, "__len__") else (image_size, image_size)

@@ -1,4 +1,4 @@
-"""How a learned generator is fitted to rendered shapes, and measured on them."""
+"""Fits a learned generator to rendered shapes, and measures it on them."""
 
 import keras
 import numpy as np
@@ -28,13 +28,13 @@ def rendered_batches(
 ) -> tf.data.Dataset:
     """Return a tf.data.Dataset of (coefficients, exact masks), drawn inside its graph.
 
-    The batch of a step depends on the seed and the step alone. Of several shards, each gets its
-    own rows of it.
+    The batch of a step depends only on the seed and the step. With several shards, each gets its
+    own rows.
     """
     shape = shapes.get(shape)
 
-    # Compiled to one loop over the pixels: as single operations they would write a map of all
-    # pixels to memory after each. The sampling is not compiled, as XLA may draw other numbers.
+    # Compiled to one loop over the pixels, because each single operation would write a map of all
+    # pixels to memory. The sampling is not compiled, because XLA may draw other numbers.
     @tf.function(jit_compile=True)
     def masks(coefficients):
         return shape.masks(coefficients, image_size, image_size)
@@ -81,7 +81,7 @@ def mask_iou(
         drawn = generator(coefficients, image_size=(image_size, image_size)) > 0.5
         overlap = tf.math.count_nonzero(exact & drawn, axis=(1, 2, 3))
         union = tf.math.count_nonzero(exact | drawn, axis=(1, 2, 3))
-        # A shape that covers no pixel centre is drawn right when nothing is drawn.
+        # If a shape covers no pixel centre, an empty mask is right.
         return tf.where(union > 0, overlap / tf.maximum(union, 1), 1.0)
 
     batches = tf.data.Dataset.from_tensor_slices(coefficients).batch(batch_size)
@@ -97,8 +97,8 @@ def measure_generator(
     """Measure a generator's mean IoU on unseen coefficients, by range, crossing and size.
 
     Returns:
-        Dict of name to `{"mean_iou", "num_samples"}`: the authors' range; all of the full range,
-        and of it the shapes that cross the border or do not, and by the longer side.
+        Dict of name to `{"mean_iou", "num_samples"}`: the authors' range; the full range; and in
+        the full range shapes that cross the border, shapes that do not, and shapes by longer side.
     """
     shape = generator.shape
     reference = shape.sample(num_samples, (seed, 0), "reference")

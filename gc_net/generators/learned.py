@@ -71,7 +71,7 @@ class LearnedGenerator(Generator, keras.Model):
         self.built = True
 
     def call(self, coefficients, training=False, image_size=None):
-        # Centred inputs ease the training of the first, linear layer.
+        # Centred inputs help the training of the first, linear layer.
         unit = self.shape.to_unit(coefficients)
         size = image_size or self.image_size
         logits = self.network(2.0 * unit - 1.0, image_size=size, training=training)
@@ -82,7 +82,7 @@ class LearnedGenerator(Generator, keras.Model):
             "shape": self.shape.name,
             "image_size": self.image_size,
             "network": self.network_name,
-            # A saved model brings its own weights.
+            # A saved model has its own weights.
             "weights": None,
             "name": self.name,
         }

@@ -13,9 +13,9 @@ from gc_net.shapes.base import GRIDS, pixel_grid
 if TYPE_CHECKING:
     from gc_net.shapes.base import Shape
 
-# Sharper than any image can show; the exponential alone would round to zero in the end.
+# Sharper than any image can show. Without it, the exponential could round to zero.
 MIN_EPSILON = 1e-5
-# And softer than any shape can show: beyond, the exponential would overflow.
+# Softer than any shape can show. Beyond it, the exponential would overflow.
 MAX_EXPONENT = 20.0
 
 
@@ -23,8 +23,8 @@ MAX_EXPONENT = 20.0
 class ModelGenerator(Generator, keras.layers.Layer):
     """M = ½ − arctan(φ/ε)/π: 1 inside the shape, 0 outside, ½ on its border.
 
-    The paper prints the opposite sign, for which the mask would be 1 outside. ε sets the width
-    of the edge and is the only variable.
+    The paper prints the opposite sign, which would make the mask 1 outside. ε sets the width of the
+    edge and is the only variable.
 
     Args:
         shape: Name of a shape, or a `Shape`.
@@ -61,8 +61,8 @@ class ModelGenerator(Generator, keras.layers.Layer):
         self.image_size = size_pair(image_size)
         self.initial_epsilon = float(epsilon)
         self.grid = grid
-        # The authors learn k = 1/ε, which may turn negative. Here ε = ε₀·exp(−ε₀·v), v = 0 at
-        # first: to first order v moves as their k does, at the same rates, and ε stays positive.
+        # The authors learn k = 1/ε, which may become negative. Here ε = ε₀·exp(−ε₀·v), with v = 0
+        # at first. To first order, v moves like their k, at the same rates, and ε stays positive.
         self.sharpness = self.add_weight(
             shape=(), initializer="zeros", dtype="float32", name="sharpness"
         )

@@ -1,4 +1,4 @@
-"""Networks for the learned generator: coefficients scaled to [−1, 1], to mask logits."""
+"""Networks for the learned generator: from coefficients in [−1, 1] to mask logits."""
 
 from typing import Any
 
@@ -14,8 +14,9 @@ from gc_net.shapes.base import pixel_grid
 class PaperNetwork(keras.Model):
     """The paper's network, 660,448 trained parameters for five coefficients.
 
-    A dense layer to a 12×12 seed, then transposed convolutions 12 → 14 → 28 → 56 → (×2) 112 → 224.
-    For images of another size its logits are resized, as the authors do for Inception-V3's 299.
+    A dense layer makes a 12×12 seed; transposed convolutions enlarge it, 12 → 14 → 28 → 56 → (×2)
+    112 → 224. For other image sizes its logits are resized, as in the authors' code for
+    Inception-V3's 299.
     """
 
     train_size = 224
@@ -71,17 +72,17 @@ class PaperNetwork(keras.Model):
 
 @keras.saving.register_keras_serializable(package="gc_net")
 class ImplicitNetwork(keras.Model):
-    """A network that is asked pixel by pixel, and so draws at any size: about 42,000 parameters.
+    """A network that works pixel by pixel, and so draws at any size: about 42,000 parameters.
 
-    The paper's network draws on a fixed canvas, and a turned edge that lies between its cells has
-    to be memorised for every position. Here a few dense layers turn the coefficients into
-    `num_curves` curves of the second degree about the shape's centre, and two more, the same for
-    every pixel, decide from a pixel's side of each curve whether it lies inside. An ellipse is
-    one such curve, a rectangle four; which ones is learned.
+    The paper's network draws on a fixed canvas, and must memorise rotated edges between its cells
+    for every position. Here a few dense layers turn the coefficients into `num_curves` curves of
+    the second degree about the shape's centre. Two more layers, the same for every pixel, decide
+    from a pixel's side of each curve whether it lies inside. An ellipse needs one such curve, a
+    rectangle four; the curves are learned.
     """
 
-    # Masks this small are enough: centres are continuous, so over many samples the pixels of a
-    # small mask see every part of a shape.
+    # Small masks are enough: centres are continuous, so over many samples the pixels of a small
+    # mask see every part of a shape.
     train_size = 48
 
     def __init__(
@@ -112,12 +113,12 @@ class ImplicitNetwork(keras.Model):
     def call(self, coefficients, image_size, training=False):
         height, width = image_size
         unit = (coefficients + 1.0) / 2.0
-        # Logarithms tell tiny extents apart; harmonics close the circle of the angle.
+        # Logarithms distinguish tiny extents; harmonics make the angle periodic.
         turn = 2 * np.pi * unit
         features = [coefficients, ops.log(unit + 0.01), ops.sin(turn), ops.cos(turn)]
         curves = self.curves(ops.concatenate(features, axis=-1))  # [B, K, 6]
         x, y = pixel_grid(height, width)
-        # Added to zeros of the full shape: every power below is needed at every pixel.
+        # Added to zeros of the full shape, because every power below is needed at every pixel.
         dx = 4.0 * (x - unit[:, 0, None, None]) + ops.zeros_like(y)  # [B, H, W]
         dy = 4.0 * (y - unit[:, 1, None, None]) + ops.zeros_like(x)
         powers = ops.stack([ops.ones_like(dx), dx, dy, dx * dx, dx * dy, dy * dy], axis=-1)

@@ -1,4 +1,4 @@
-"""Geometric shapes: coefficients to level sets, areas, boxes and outlines."""
+"""Geometric shapes: from coefficients to level sets, areas, boxes and outlines."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What every shape offers: coefficients to level set, area, box, outline and mask.
+"""The base class of shapes: from coefficients to level set, area, box, outline and mask.
 
 The convention, for the whole package: coordinates are relative to the image, x to the right and
 y down; the centre of pixel (i, j) lies at ((i + ½)/W, (j + ½)/H). Coefficients are
@@ -18,21 +18,21 @@ from gc_net.shapes.frame import Frame
 if TYPE_CHECKING:
     from gc_net.data import transforms
 
-# Below this extent (a twentieth of a pixel at 224) a shape is treated as this wide, which keeps
-# the level set and its gradient finite when a detector's sigmoid saturates at zero.
+# Narrower shapes count as this wide (a twentieth of a pixel at 224). This keeps the level set and
+# its gradient finite if a detector's sigmoid saturates at zero.
 MIN_EXTENT = 2e-4
-# Points along each side of the grid that two shapes are compared on.
+# Points along each side of the grid for the comparison of two shapes.
 _OVERLAP_GRID = 48
-# Of the box around two shapes, their union takes more, unless both are as thin as needles. It is
-# also what 8 bits can tell from nothing.
+# The union of two shapes takes a larger share of the box around them, unless both are very thin. It
+# is also a share that 8 bits can represent.
 SMALLEST_SHARE = 0.02
 
 
 class Shape(abc.ABC):
     """A unit figure placed by coefficients.
 
-    Subclasses choose the figure by defining `figure_level`, `figure_extent` and `figure_outline`,
-    and set `rotates` where the fifth coefficient, the angle, is used.
+    Subclasses define the figure by `figure_level`, `figure_extent` and `figure_outline`, and set
+    `rotates` if they use the fifth coefficient, the angle.
 
     Example:
         shape = gc_net.shapes.get("rotated_ellipse")
@@ -42,11 +42,11 @@ class Shape(abc.ABC):
 
     name: str
     rotates = False
-    # What `outline` gives: the corners of a "parallelogram", of any other "polygon", or points of
-    # an "ellipse", which `principal_axes` describes. Predictions and label files go by it.
+    # The kind of `outline`: the corners of a "parallelogram" or of any other "polygon", or points
+    # of an "ellipse", which `principal_axes` describes. Predictions and label files depend on it.
     outline_kind = "polygon"
-    # How the authors' sampler draws this shape's side ratio: deviation, and whether a coin flip
-    # decides to which side it applies (`reference` in `gc_net.shapes.samplers`).
+    # The authors' sampler of this shape's side ratio: deviation, and whether a coin flip picks the
+    # side it applies to (`reference` in `gc_net.shapes.samplers`).
     reference_ratio_deviation = 0.9
     reference_ratio_flips = True
     # Variance of the unit figure along a full extent: 1/12 of a square, 1/16 of a disc.
@@ -61,7 +61,7 @@ class Shape(abc.ABC):
     def num_coefficients(self) -> int:
         return len(self.coefficient_names)
 
-    # The figure: what makes a rectangle a rectangle.
+    # The figure.
 
     @abc.abstractmethod
     def figure_level(self, alpha: Any, beta: Any) -> Any:
@@ -75,7 +75,7 @@ class Shape(abc.ABC):
     def figure_outline(self, num_points: int) -> np.ndarray:
         """Return points (s, t) of the unit figure's border, clockwise on screen, as [P, 2]."""
 
-    # What follows from it.
+    # Methods that follow from the figure.
 
     def from_unit(self, unit: Any) -> Any:
         """Map values in [0, 1] to coefficients: only the angle has another range."""
@@ -157,17 +157,17 @@ class Shape(abc.ABC):
         return self.frame_boxes(self.frame(coefficients))
 
     def outline(self, coefficients: Any, num_points: int = 64) -> Any:
-        """Return border points [..., P, 2] in relative coordinates; corners where it has some."""
+        """Return border points [..., P, 2] in relative coordinates, or the corners of a polygon."""
         return self.frame_outline(self.frame(coefficients), num_points)
 
     def fit(self, mask: np.ndarray, upright: bool = False) -> np.ndarray:
         """Return the coefficients [n] of the shape that describes a binary mask [H, W].
 
-        An upright shape takes the mask's box; one that rotates the mask's centre, axes and
+        An upright shape takes the mask's box. A rotating shape takes the mask's centre, axes and
         spread, i.e. its first and second moments. The mask must not be empty.
 
         Args:
-            upright: Have a shape that rotates take the box as well, with an angle of zero.
+            upright: Whether a rotating shape also takes the box, with an angle of zero.
         """
         rows, columns = np.nonzero(mask)
         height, width = mask.shape
@@ -177,7 +177,7 @@ class Shape(abc.ABC):
             box = [(left + right) / 2, (top + bottom) / 2, right - left, bottom - top]
             return np.array([*box, 0.0][: self.num_coefficients], "float32")
         x, y = (columns + 0.5) / width, (rows + 0.5) / height
-        # A pixel is a square of its own, whose spread counts as well.
+        # A pixel is a square, whose own spread counts too.
         covariance = np.cov(x, y, bias=True) + np.diag([1 / width**2, 1 / height**2]) / 12
         longer, shorter, angle = _axes(covariance / self.figure_variance)
         return np.array([x.mean(), y.mean(), longer, shorter, angle], "float32")
@@ -186,11 +186,12 @@ class Shape(abc.ABC):
     def out_of_window(
         coefficients: Any, window: "transforms.Window", resize_size: int, image_size: int
     ) -> Any:
-        """Return the coefficients [..., n] of shapes in a window as ones in the squashed image.
+        """Convert coefficients [..., n] relative to a window to ones relative to the squashed
+        image.
 
         Args:
-            window: (top, left, flip) without a flip, see `gc_net.data.transforms.Window`; top
-                and left may be [N], of a window for each of N shapes.
+            window: (top, left, flip) without a flip, see `gc_net.data.transforms.Window`; top and
+                left may be [N], with a window for each of N shapes.
             resize_size, image_size: Sides of the squashed image and of the window.
         """
         top, left = window[:2]
@@ -203,7 +204,7 @@ class Shape(abc.ABC):
 
     @staticmethod
     def in_windows(coefficients: np.ndarray, windows: np.ndarray, resize_size: int) -> np.ndarray:
-        """Return the coefficients of shapes in squashed images as ones in a window of each.
+        """Convert coefficients relative to squashed images to ones relative to a window of each.
 
         Args:
             coefficients: [N, n] relative to the squashed images.
@@ -212,8 +213,8 @@ class Shape(abc.ABC):
             resize_size: Side of the squashed images.
 
         Returns:
-            [N, n] relative to the windows; a shape may reach beyond its own. A turned rectangle
-            that is stretched is no rectangle: it becomes the one with its centre and spread.
+            [N, n] relative to the windows; a shape may reach beyond its window. A rotated rectangle
+            that is stretched is no rectangle: it becomes the rectangle with its centre and spread.
         """
         top, left, flip, height, width = np.asarray(windows, np.float32).T
         size = np.stack([width, height], axis=-1)  # [N, 2]
@@ -243,8 +244,8 @@ class Shape(abc.ABC):
     def iou(self, coefficients_a: Any, coefficients_b: Any) -> Any:
         """Return the IoU [B] of shapes [B, n], pair by pair; may run inside a graph.
 
-        Both are looked at on a grid over the box around the two, so that small shapes are compared
-        as finely as large ones.
+        They are compared on a grid over the box around the two, so the precision is the same for
+        small and large shapes.
         """
         boxes_a, boxes_b = self.boxes(coefficients_a), self.boxes(coefficients_b)
         low = ops.minimum(boxes_a[..., :2], boxes_b[..., :2])[:, None, None]  # [B, 1, 1, 2]
@@ -265,8 +266,8 @@ class Shape(abc.ABC):
     def mean(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the mean [..., n] over the first axis of shapes [W, ..., n].
 
-        Of shapes that rotate, the spread of the figure is averaged as a matrix: angles alone have
-        no mean, since a shape has several sets of coefficients.
+        For rotating shapes, the spread of the figure is averaged as a matrix. Angles alone have no
+        mean, because a shape has several sets of coefficients.
         """
         coefficients = np.asarray(coefficients, np.float64)
         mean = coefficients.mean(axis=0)
@@ -282,7 +283,7 @@ class Shape(abc.ABC):
 
         Args:
             seed: Two integers; the same seed gives the same coefficients.
-            sampler: `"full"` for all that a detector can ask for, or `"reference"` for the
+            sampler: `"full"` for all shapes that a detector can ask for, or `"reference"` for the
                 authors' narrower range.
         """
         from gc_net.shapes.samplers import SAMPLERS
@@ -295,7 +296,7 @@ def _axes(squares):
     values, axes = np.linalg.eigh(squares)  # the longer axis last
     extents = np.sqrt(np.maximum(values, 0))
     angle = np.arctan2(axes[..., 1, 1], axes[..., 0, 1])
-    # An axis has no direction: bring the angle into the half turn that coefficients use.
+    # An axis has no direction, so the angle is brought into the half turn of coefficients.
     return extents[..., 1], extents[..., 0], angle - math.pi * np.ceil(angle / math.pi - 0.5)
 
 
@@ -306,8 +307,8 @@ def pixel_grid(height: int, width: int, grid: str = "centers") -> tuple[Any, Any
     """Return relative x [1, 1, W] and y [1, H, 1] of every pixel.
 
     Args:
-        grid: `"centers"`, pixel i at (i + ½)/N, or `"corners"`, pixel i at i/(N − 1), which is
-            what the authors' code uses and half a pixel off at the border.
+        grid: `"centers"`, pixel i at (i + ½)/N, or `"corners"`, pixel i at i/(N − 1), as in the
+            authors' code, which is half a pixel off at the border.
     """
     if grid == "centers":
         x = (ops.arange(width, dtype="float32") + 0.5) / width

@@ -1,8 +1,8 @@
 """A shape's place in the plane: a centre and two half axes.
 
-Every shape here is the image of a unit figure (a square or a disc) under an affine map, and a
-frame is that map. Stretching a squashed image back to its own width and height stretches the
-frame with it, so boxes, polygons and ellipses in original pixels are exact, not re-fitted.
+Every shape is the image of a unit figure (a square or a disc) under an affine map, and a frame is
+that map. When a squashed image is stretched back to its own width and height, the frame is
+stretched too. So boxes, polygons and ellipses in original pixels are exact, not fitted again.
 """
 
 import math
@@ -49,6 +49,6 @@ def principal_axes(frame: Frame) -> tuple[Any, Any, Any]:
     stretch, shear = (ux - vy) / 2, (uy + vx) / 2
     even, odd = ops.hypot(mean, skew), ops.hypot(stretch, shear)
     angle = (ops.arctan2(skew, mean) + ops.arctan2(shear, stretch)) / 2
-    # An axis has no direction: bring the angle into the half turn that coefficients use.
+    # An axis has no direction, so the angle is brought into the half turn of coefficients.
     angle = angle - math.pi * ops.ceil(angle / math.pi - 0.5)
     return 2 * (even + odd), 2 * ops.abs(even - odd), angle

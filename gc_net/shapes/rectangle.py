@@ -15,15 +15,15 @@ class Rectangle(Shape):
     reference_ratio_flips = False
 
     def figure_level(self, alpha, beta):
-        # The sum of absolute values, not the maximum: its subgradient on the diagonals is the
-        # paper's, the mean of both sides.
+        # The sum of absolute values, not the maximum, because its subgradient on the diagonals is
+        # the paper's: the mean of both sides.
         return ops.abs(alpha + beta) + ops.abs(alpha - beta) - 1.0
 
     def figure_extent(self, u, v):
         return ops.abs(u) + ops.abs(v)
 
     def figure_outline(self, num_points):
-        del num_points  # four corners say all
+        del num_points  # four corners are enough
         return np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], "float32")
 
     def iou(self, coefficients_a, coefficients_b):
@@ -33,7 +33,7 @@ class Rectangle(Shape):
         low = [ops.maximum(boxes_a[..., :2], boxes_b[..., :2]), boxes_a[..., :2], boxes_b[..., :2]]
         high = [ops.minimum(boxes_a[..., 2:], boxes_b[..., 2:]), boxes_a[..., 2:], boxes_b[..., 2:]]
         around = ops.maximum(high[1], high[2]) - ops.minimum(low[1], low[2])
-        # As parts of the box around both, which are never tiny.
+        # In parts of the box around both, which are never tiny.
         both, area_a, area_b = (
             ops.prod(ops.maximum(ends - starts, 0.0) / ops.maximum(around, 1e-6), axis=-1)
             for starts, ends in zip(low, high, strict=True)

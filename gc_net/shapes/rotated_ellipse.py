@@ -18,8 +18,8 @@ class RotatedEllipse(Shape):
         return 4.0 * (ops.square(alpha) + ops.square(beta)) - 1.0
 
     def figure_extent(self, u, v):
-        # Support of an ellipse along an axis: the norm of its half axes' components. The floor
-        # keeps the root's gradient finite for a shape of no extent.
+        # An ellipse's extent along an axis is the norm of its half axes' components. The lower
+        # bound keeps the root's gradient finite for a shape without extent.
         return ops.sqrt(ops.maximum(ops.square(u) + ops.square(v), 1e-14))
 
     def figure_outline(self, num_points):

@@ -1,6 +1,6 @@
 """Samplers of coefficients for training a learned generator.
 
-Stateless, so that they can stand inside a tf.data graph and any batch can be drawn again.
+They are stateless, so they work inside a tf.data graph, and any batch can be drawn again.
 """
 
 import math
@@ -22,11 +22,11 @@ def _seeds(seed, num_seeds):
 
 
 def full(shape: "Shape", num_samples: int, seed: Any) -> tf.Tensor:
-    """Sample all that a detector can ask for.
+    """Sample all shapes that a detector can ask for.
 
-    The centre is anywhere in the image, so that many shapes cross its border; the longer side
-    goes from a few pixels to the whole image, half of the time uniform and half of the time
-    log-uniform so that tiny shapes are seen often enough; the shorter side is 0.1 to 1 of it.
+    The centre is anywhere in the image, so many shapes cross its border. The longer side goes from
+    a few pixels to the whole image. It is uniform for half of the shapes and log-uniform for the
+    other half, so that tiny shapes are frequent enough. The shorter side is 0.1 to 1 of it.
     """
     seeds = _seeds(seed, 6)
     draw = [num_samples, 1]
@@ -45,7 +45,7 @@ def full(shape: "Shape", num_samples: int, seed: Any) -> tf.Tensor:
 
 
 def reference(shape: "Shape", num_samples: int, seed: Any) -> tf.Tensor:
-    """Sample as the authors' code does: no shape crosses the border, extents in 0.05–0.95."""
+    """Sample like the authors' code: no shape crosses the border, and extents are in 0.05–0.95."""
     seeds = _seeds(seed, 5)
     draw = [num_samples, 1]
     size = tf.random.stateless_normal(draw, seeds[0], mean=0.5, stddev=0.25)
@@ -60,13 +60,13 @@ def reference(shape: "Shape", num_samples: int, seed: Any) -> tf.Tensor:
         extents = tf.concat([size, other], axis=-1)
     longest = tf.reduce_max(extents, axis=-1, keepdims=True)
     extents = tf.maximum(extents * tf.minimum(1.0, 0.95 / longest), 0.05)
-    # The centre is uniform where the box, not yet turned, lies inside the image.
+    # The centre is uniform, so that the box without rotation lies inside the image.
     center = extents / 2 + tf.random.stateless_uniform([num_samples, 2], seeds[3]) * (1 - extents)
     if not shape.rotates:
         return tf.concat([center, extents], axis=-1)
     angle = (tf.random.stateless_uniform(draw, seeds[4]) - 0.5) * math.pi
-    # The authors shrink by 0.98 until the turned corners fit. The number of times follows from
-    # the room that is left, without a loop.
+    # The authors shrink by 0.98 until the rotated corners fit. The number of times follows from the
+    # free room, without a loop.
     cosine, sine = tf.abs(tf.cos(angle)), tf.abs(tf.sin(angle))
     width, height = extents[:, :1], extents[:, 1:]
     reach = tf.concat([width * cosine + height * sine, width * sine + height * cosine], -1) / 2
