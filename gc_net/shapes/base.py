@@ -186,8 +186,7 @@ class Shape(abc.ABC):
     def out_of_window(
         coefficients: Any, window: "transforms.Window", resize_size: int, image_size: int
     ) -> Any:
-        """Convert coefficients [..., n] relative to a window to ones relative to the squashed
-        image.
+        """Convert coefficients [..., n] from a window to the squashed image.
 
         Args:
             window: (top, left, flip) without a flip, see `gc_net.data.transforms.Window`; top and
