@@ -34,9 +34,10 @@ class ImageRecord:
     @classmethod
     def of(cls, split: Split) -> "ImageRecord":
         """Return the record of the files as they are now."""
-        stamps = [split.file_stamp(index) for index in range(len(split))]
-        sizes, times = np.array(stamps, np.int64).reshape(-1, 2).T
-        return cls(sizes, times)
+        found = np.zeros((len(split), 2), np.int64)
+        for index in range(len(split)):
+            found[index] = split.file_stamp(index)
+        return cls(found[:, 0], found[:, 1])
 
     @classmethod
     def read(cls, work_dir: str) -> "ImageRecord | None":
