@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from gc_net.data.decode import IN_FLIGHT
-from gc_net.data.names import printable
+from gc_net.data.names import printable, some_lines
 from gc_net.data.splits import DataError, ImageError
 from gc_net.data.transforms import squash, take
 
@@ -62,11 +62,8 @@ class Unreadable:
             return ""
         found = list(self)
         plural = "image" if len(found) == 1 else "images"
-        lines = [f"{len(found)} unreadable {plural} skipped:"]
-        lines += [f"  {printable(file)}: {reason}" for file, reason in found[:limit]]
-        if len(found) > limit:
-            lines.append(f"  and {len(found) - limit} more")
-        return "\n".join(lines)
+        names = (f"{printable(file)}: {reason}" for file, reason in found)
+        return "\n".join([f"{len(found)} unreadable {plural} skipped:", *some_lines(names, limit)])
 
 
 class Loader:

@@ -15,6 +15,13 @@ def printable(name: str) -> str:
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), name)
 
 
+def some_lines(items: Iterable[object], limit: int) -> list[str]:
+    """Return the first few of `items` as indented lines, and a line with the number of others."""
+    items = list(items)
+    lines = [f"  {item}" for item in items[:limit]]
+    return lines if len(items) <= limit else [*lines, f"  and {len(items) - limit:,} more"]
+
+
 def some(items: Iterable[object], limit: int = 5) -> str:
     """Return the first few of `items` as text, and how many more there are."""
     items = [str(item) for item in items]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gc_net.atomic_files import replaced_file
+from gc_net.data.names import some_lines
 from gc_net.data.pillow_formats import HEIC_EXTENSIONS, INSTALL_HEIC
 
 _SMALLEST_CLASSES = 5
@@ -139,9 +140,7 @@ class Report:
                 f"files that repeat another of their class: {self.num_duplicates_within:,}",
             ]
         for what, found in self.problems:
-            lines += ["", f"{what}: {len(found):,}", *(f"  {item}" for item in found[:examples])]
-            if len(found) > examples:
-                lines.append(f"  … and {len(found) - examples:,} more")
+            lines += ["", f"{what}: {len(found):,}", *some_lines(found, examples)]
         lines += ["", "No problems found." if not self.problems else "Problems were found."]
         # File names may have characters that a terminal cannot print.
         return "\n".join(lines).encode("utf-8", "backslashreplace").decode()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gc_net import engines, progress
 from gc_net.atomic_files import replaced_file
 from gc_net.data.loading import Unreadable
-from gc_net.data.names import printable
+from gc_net.data.names import printable, some_lines
 from gc_net.prediction import formats
 from gc_net.prediction.find_images import find_images
 from gc_net.prediction.known_classes import folder_labels
@@ -53,9 +53,8 @@ class Summary:
             lines.append(f"{self.num_review:,} below the least confidence are in {REVIEW_FILE}.")
         if self.unreadable:
             lines.append(f"{len(self.unreadable):,} cannot be read ({UNREADABLE_FILE}):")
-            lines += [f"  {printable(file)}: {reason}" for file, reason in self.unreadable[:limit]]
-            if len(self.unreadable) > limit:
-                lines.append(f"  and {len(self.unreadable) - limit:,} more")
+            names = (f"{printable(file)}: {reason}" for file, reason in self.unreadable)
+            lines += some_lines(names, limit)
         return "\n".join(lines)
 
 

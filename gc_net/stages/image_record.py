@@ -11,7 +11,7 @@ import os
 
 import numpy as np
 
-from gc_net.data.names import printable
+from gc_net.data.names import printable, some_lines
 from gc_net.data.splits import Split
 from gc_net.run_files import RunError, replace_file
 from gc_net.stages.run_folder import read_array
@@ -58,14 +58,12 @@ class ImageRecord:
             now: The present record of the same images.
         """
         changed = np.flatnonzero(self.sizes != now.sizes)
-        lines = [
+        names = (
             f"{printable(split.file(index))}: {_size(self.sizes[index])} there, "
             f"{_size(now.sizes[index])} now"
-            for index in changed[:_NAMED]
-        ]
-        if len(changed) > _NAMED:
-            lines.append(f"and {len(changed) - _NAMED:,} more")
-        return "\n".join(f"  {line}" for line in lines)
+            for index in changed
+        )
+        return "\n".join(some_lines(names, _NAMED))
 
 
 def check_images(work_dir: str, now: ImageRecord, split: Split) -> None:
