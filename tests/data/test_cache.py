@@ -201,7 +201,7 @@ def test_too_little_space_is_said_beforehand(files, tmp_path, monkeypatch, caplo
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(cache_module.shutil, "disk_usage", lambda path: usage)
     ImageCache(tmp_path / "cache", files, SIZE)
-    assert "0.0 GB are free: it will hold what fits" in caplog.text
+    assert "0.0 GB are free. It will hold what fits" in caplog.text
 
 
 def test_a_folder_that_cannot_be_written_is_a_clear_error(files, tmp_path):

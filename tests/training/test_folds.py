@@ -107,5 +107,5 @@ def test_the_fold_chooses_the_classifier_also_inside_a_graph():
 
 def test_a_fold_must_be_said():
     folded = FoldClassifiers([Classifier("tiny", num_classes=3, weights=None)] * 2)
-    with pytest.raises(ValueError, match="Which fold"):
+    with pytest.raises(ValueError, match="Set the fold"):
         folded.from_normalized(np.zeros((1, 32, 32, 3), np.float32))

@@ -150,7 +150,7 @@ def test_checkpoints_of_another_model_are_refused(tmp_path):
     train(tmp_path)
     other = keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)])
     other.compile(loss="mse")
-    with pytest.raises(RunError, match="of another model"):
+    with pytest.raises(RunError, match="belong to another model"):
         loop.train(other, batches, num_steps=1, steps_per_pass=1, folder=str(tmp_path), verbose=0)
 
 
