@@ -74,9 +74,11 @@ def test_an_edge_is_found_between_positions():
     logits = np.full((1, 57, 2), -50.0, np.float32)
     logits[0, [14, 15], 0] = 50.0
     logits[0, 56, 1] = 50.0
-    tilted = np.asarray(SoftArgmax()(logits))[0]
+    positions, deviations = (np.asarray(each)[0] for each in SoftArgmax()(logits))
     # The tilt of a fresh head moves it by a fraction of a cell, which training makes up for.
-    np.testing.assert_allclose(tilted, [14.5 / 56, 1.0], atol=0.02 / 56 * 57)
+    np.testing.assert_allclose(positions, [14.5 / 56, 1.0], atol=0.02 / 56 * 57)
+    # Half a cell to either side of the first; the second has a single peak.
+    np.testing.assert_allclose(deviations, [0.5 / 56, 0.0], atol=1e-4)
 
 
 @pytest.mark.parametrize("correlation", [-0.8, 0.0, 0.5])
