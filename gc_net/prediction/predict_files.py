@@ -135,7 +135,7 @@ def predict_files(
     if second_look is not None:
         check_second_look(second_look)  # before the folder records it
     # Not merely whether there are confidences: those of earlier versions mean something else.
-    header["confidence"] = confidence and "mirror image"
+    header["confidence"] = confidence and "expected IoU"
     header["evidence"] = evidence or None  # folders of earlier versions do not know of these
     header["labels"] = labels
     header["max_objects"] = max_objects if max_objects > 1 else None
