@@ -7,7 +7,7 @@ from gc_net import datasets, engines
 from gc_net.evaluation.evaluate import evaluate
 from gc_net.localizer import load
 
-CONFIDENCES = ("no", "mirror image")
+CONFIDENCES = ("no", "yes")
 
 
 def report(

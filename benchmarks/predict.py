@@ -31,7 +31,7 @@ PARTS = (READ, DECODE, SQUASH, DETECTOR, CLASSIFIER, PREDICTIONS, LOG, COCO)
 # What is asked beside the shape and the class, by its name in the table.
 JUDGED = {
     "no": {"confidence": False},
-    "mirror image": {"confidence": True},
+    "yes": {"confidence": True},
     "evidence": {"confidence": False, "evidence": True},
 }
 

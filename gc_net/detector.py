@@ -22,14 +22,17 @@ class Placement(NamedTuple):
         boxes: [B, 4], the shapes' boxes, xyxy relative to the squashed images.
         windows: [B, S, S, 3], what the detector saw of the images.
         in_windows: [B, n], the coefficients relative to that.
-        confidence: [B], how far the shapes of the mirrored windows agree, see `Detector.place`;
-            None where that was not asked for.
+        agreement: [B], IoU with the shapes of the mirrored windows; None where these were not
+            looked at.
+        confidence: [B], how far each shape can be trusted, see `Detector.place`; None where that
+            was not asked for.
     """
 
     coefficients: Any
     boxes: Any
     windows: Any
     in_windows: Any
+    agreement: Any = None
     confidence: Any = None
 
 
@@ -74,12 +77,16 @@ class Detector(Network):
         """Return the network's raw outputs, [B, m]."""
         return super().call(images, training=training)
 
+    def decode(self, raw: Any) -> Any:
+        """Return the coefficients [B, n] that raw outputs [B, m] are."""
+        return self.parametrization.decode(raw, self.shape)
+
     def call(self, images: Any, training: bool = False) -> Any:
-        return self.parametrization.decode(self.raw(images, training=training), self.shape)
+        return self.decode(self.raw(images, training=training))
 
     def from_features(self, features: Any, training: bool = False) -> Any:
         """Return the coefficients [B, n] for what `features` gives of images."""
-        return self.parametrization.decode(self.head(features, training=training), self.shape)
+        return self.decode(self.head(features, training=training))
 
     def place(
         self,
@@ -90,50 +97,48 @@ class Detector(Network):
     ) -> Placement:
         """Place shapes in squashed images, whose central windows the network sees.
 
+        A confidence is the IoU that the outputs let one expect, where they say how sure they are,
+        as those of a head of edges do. Otherwise it is the IoU with the shape in the mirror image,
+        for one more pass.
+
         Args:
             images: [B, R, R, 3], RGB in 0–255, with R at least the detector's image size.
-            judged: Whether to look at the mirrored windows too, for a confidence: the IoU of both
-                shapes.
+            judged: Whether to give a confidence.
             mirror: Whether to look at the mirrored windows too, for the mean of both shapes.
             forward: Function of normalized images to raw outputs, of an engine that runs this
                 network, see `gc_net.engines`; the network itself if None.
         """
         resize_size, forward = images.shape[1], forward or self.from_normalized
 
-        def decode(raw):
-            return self.parametrization.decode(raw, self.shape)
-
         windows = ops.cast(transforms.central(images, self.image_size), "float32")
-        confidence = None
-        if judged or mirror:
+        agreement = confidence = None
+        if mirror or (judged and not self.parametrization.has_deviations):
             # One pass over both: fewer, larger operations.
             windows_of_both = ops.concatenate([windows, ops.flip(windows, axis=2)], axis=0)
             raw = forward(self.normalize(windows_of_both))
             raw, mirrored = ops.split(raw, 2, axis=0)
-            if mirror:
-                in_windows, confidence = self.of_both(raw, mirrored)
-            else:
-                in_windows = decode(raw)
-                confidence = self.shape.iou(in_windows, self.shape.mirrored(decode(mirrored)))
+            mean, agreement = self.of_both(raw, mirrored)
+            raw = mean if mirror else raw
         else:
-            in_windows = decode(forward(self.normalize(windows)))
+            raw = forward(self.normalize(windows))
+        if judged:
+            sure = self.parametrization.has_deviations
+            confidence = self.parametrization.expected_iou(raw) if sure else agreement
+        in_windows = self.decode(raw)
         window = transforms.center_window(resize_size, self.image_size)
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
         boxes = self.shape.boxes(coefficients)
-        return Placement(coefficients, boxes, windows, in_windows, confidence if judged else None)
+        return Placement(coefficients, boxes, windows, in_windows, agreement, confidence)
 
     def of_both(self, raw: Any, mirrored: Any) -> tuple[Any, Any]:
-        """Return the mean shapes [B, n] of images and of their mirror images, and their IoU [B].
+        """Return the mean of the raw outputs [B, m] for both, and the IoU [B] of both shapes.
 
         Args:
-            raw, mirrored: [B, m], the raw outputs for both.
+            raw, mirrored: [B, m], the raw outputs for images and for their mirror images.
         """
-        # Of raw outputs: two angles have no mean, see `gc_net.parametrizations`.
         both = raw, self.parametrization.mirrored(mirrored)
-        one, other, mean = (
-            self.parametrization.decode(each, self.shape) for each in (*both, sum(both) / 2)
-        )
-        return mean, self.shape.iou(one, other)
+        # Of raw outputs: two angles have no mean, see `gc_net.parametrizations`.
+        return sum(both) / 2, self.shape.iou(*map(self.decode, both))
 
     def with_shape(self, shape: str | Shape) -> "Detector":
         """Return a detector with the same weights that places another shape.

@@ -68,8 +68,8 @@ class Localizer:
             sees whole images.
         second_look: Side of the region of the second look, as a multiple of the longer side of the
             shape's box; 0 for none.
-        mirror: Whether each shape is the mean of those in an image and in its mirror image. This
-            takes one more pass of the detector, which the confidence needs in any case.
+        mirror: Whether each shape is the mean of those in an image and in its mirror image, which
+            takes one more pass of the detector.
         second_classifier: A `Classifier` for the second look, with its own image size; if None, the
             classifier looks twice.
         record: A `TrainingRecord` of the training.
@@ -252,8 +252,8 @@ class Localizer:
             images: File names, bytes of files, or RGB arrays in 0–255, of any sizes and mixed; one
                 of them, a sequence, or an array [N, H, W, 3].
             batch_size: Images that go through the model at once.
-            confidence: Whether to judge each localization by its mirror image, for one more pass of
-                the detector.
+            confidence: Whether to judge each localization, see
+                `gc_net.prediction.graph.localize`.
             evidence: Whether to ask the classifier what it sees inside and outside of the shape,
                 which takes two more passes of it, see `gc_net.prediction.graph.localize`.
             max_objects: Most objects to look for in an image, see `Prediction.others`.

@@ -40,6 +40,35 @@ def test_the_mean_is_the_same_from_either_side(head, shape):
     np.testing.assert_allclose(*boxes, atol=1e-5)
 
 
+@pytest.mark.parametrize("head", DETECTOR_HEADS)
+@pytest.mark.parametrize("mirror", [False, True])
+def test_the_mirror_image_is_looked_at_where_nothing_else_tells_how_sure_a_shape_is(head, mirror):
+    keras.utils.set_random_seed(0)
+    detector = Detector("tiny", "rectangle", 32, head=head, weights=None)
+    images = np.stack([noise(32, 32, seed) for seed in range(4)])
+    seen = []
+
+    def forward(normalized):
+        seen.append(normalized.shape[0])
+        return detector.from_normalized(normalized)
+
+    placed = detector.place(images, judged=True, mirror=mirror, forward=forward)
+    tells = detector.parametrization.has_deviations
+    assert seen == [4 if tells and not mirror else 8]
+    raw, other = detector.raw(images), detector.raw(images[:, :, ::-1])
+    if tells:
+        if mirror:
+            raw = (raw + detector.parametrization.mirrored(other)) / 2
+        expected = detector.parametrization.expected_iou(raw)
+    else:
+        expected = detector.shape.iou(
+            detector.decode(raw), detector.shape.mirrored(detector.decode(other))
+        )
+    np.testing.assert_allclose(placed.confidence, expected, atol=1e-3)
+    assert detector.place(images, mirror=mirror).confidence is None
+    assert (placed.agreement is None) == (tells and not mirror)
+
+
 def shapes_mirrored(coefficients):
     return shapes.get("rectangle").mirrored(np.asarray(coefficients))
 

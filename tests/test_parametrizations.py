@@ -9,6 +9,7 @@ import tensorflow as tf
 import gc_net
 from gc_net import parametrizations, shapes
 from gc_net.generators.model import ModelGenerator
+from gc_net.metrics import box_iou
 
 ROTATING = [name for name in shapes.SHAPES if shapes.get(name).rotates]
 every_shape = pytest.mark.parametrize("shape", shapes.SHAPES.names)
@@ -216,6 +217,35 @@ class TestEdges:
         for shape in ROTATING:
             expected = shapes.get(shape).mirrored(decode("edges", raw, shape))
             np.testing.assert_allclose(decode("edges", mirrored, shape), expected, atol=1e-6)
+
+    def test_the_expected_iou_follows_from_how_far_the_edges_deviate(self):
+        # A box of 0.4 × 0.5, by hand: 1 − (0.04 + 0.12)/(2·0.4) = 0.8 along x, and 1 − (0.05 +
+        # 0.15)/(2·0.5) = 0.8 along y, so that 0.64 is shared: 0.64/(2 − 0.64).
+        raw = np.float32([[0.2, 0.3, 0.6, 0.8, 0.04, 0.05, 0.12, 0.15]] * 4)
+        raw[1, 4:] = 0  # sure
+        raw[2, 6] = 0.9  # more than the width
+        raw[3, [0, 2]] = raw[3, [2, 0]]  # ends that have changed places
+        found = parametrizations.get("edges").expected_iou(raw)
+        np.testing.assert_allclose(found, [0.64 / 1.36, 1, 0, 0.64 / 1.36], rtol=1e-5)
+
+    def test_the_expected_iou_is_near_the_mean_of_drawn_boxes(self):
+        box, off = np.array([0.2, 0.1, 0.7, 0.8]), np.array([0.06, 0.02, 0.04, 0.08])
+        drawn = np.random.default_rng(0).normal(box, off * np.sqrt(np.pi / 2), (20_000, 4))
+        raw = np.float32([[*box, *off]])
+        expected = float(parametrizations.get("edges").expected_iou(raw)[0])
+        assert expected == pytest.approx(box_iou(box, drawn).mean(), abs=0.01)
+
+    def test_a_small_object_is_trusted_less_for_edges_that_are_as_far_off(self):
+        raw = np.float32([[0.4, 0.4, 0.6, 0.6, *[0.05] * 4], [0.1, 0.1, 0.9, 0.9, *[0.05] * 4]])
+        small, large = parametrizations.get("edges").expected_iou(raw)
+        assert small < large - 0.2
+
+    @every_shape
+    def test_deviations_change_places_in_the_mirror_image(self, shape):
+        turn, turned = ([0.4], [-0.4]) if shapes.get(shape).rotates else ([], [])
+        raw = np.float32([[0.2, 0.3, 0.6, 0.9, *turn, 0.01, 0.02, 0.03, 0.04]])
+        mirrored = [[0.4, 0.3, 0.8, 0.9, *turned, 0.03, 0.02, 0.01, 0.04]]
+        np.testing.assert_allclose(parametrizations.get("edges").mirrored(raw), mirrored, atol=1e-6)
 
     @every_shape
     def test_shapes_beyond_the_image_are_encoded_as_well(self, shape):

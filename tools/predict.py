@@ -21,9 +21,7 @@ path_flags.define("images", None, "Folder, image, pattern or .txt list.", requir
 path_flags.define("output", None, "Folder to write to.", required=True)
 flags.DEFINE_enum("format", "coco", FORMATS.names, "Kind of label files.")
 flags.DEFINE_integer("batch_size", 32, "Images that go through the model at once.", lower_bound=1)
-flags.DEFINE_bool(
-    "confidence", True, "Judge each localization by comparing it with that of the mirror image."
-)
+flags.DEFINE_bool("confidence", True, "Say how far each localization can be trusted.")
 flags.DEFINE_bool(
     "evidence",
     False,

@@ -34,7 +34,7 @@ AUTO = "auto"
 
 # To convert EfficientNet-Lite0 takes some 0.7 s of processor time more than to build TensorFlow's
 # graph of it. A pass then saves 10 ms at 224 pixels and 2.5 ms at 128: 70 to 280 passes bring that
-# back, and with a confidence the detector makes two an image.
+# back, and with a mean of mirror images the detector makes two an image.
 PAYS_FROM = 128
 
 _log = logging.getLogger("gc_net")

@@ -3,7 +3,8 @@
 A vector of numbers from a map of 5 × 5 or 7 × 7 cells shrinks sizes to their mean, and its centres
 are off by a tenth of the image. Here a small feature pyramid (Lin et al., 2017) brings what the
 deepest layers know to the finest map. The map is pooled over rows and over columns. Along each of
-both profiles, an edge is the expected position under a softmax, to a fraction of a cell.
+both profiles, an edge is the expected position under a softmax, to a fraction of a cell. Where the
+head cannot decide, the softmax spreads: how far is an output too, and tells how sure the box is.
 
 A second output of the same map is a mask of the object. For shapes that rotate, the correlation of
 x and y under it tells the turn: it has no seam, and is zero for a round object.
@@ -19,12 +20,14 @@ CHANNELS = 64
 # All layers with weights have this prefix: they are new, and may be trained at a rate of their own.
 PREFIX = "edges_"
 MASK = f"{PREFIX}mask"
+# Four edges, and how far each deviates.
+_NUM_OUTPUTS = 8
 # Tilts the softmax of untrained, equal logits, so that its mean lies at a quarter of the way.
 _TILT = 3.6
 
 
 class Edges(Head):
-    """Left, top, right and bottom in 0–1, and for shapes that rotate the correlation in −1 to 1."""
+    """The raw outputs of `gc_net.parametrizations.edges`."""
 
     parametrization = "edges"
     has_mask = True
@@ -33,10 +36,10 @@ class Edges(Head):
         return backbone.feature_layers
 
     def build(self, backbone, num_outputs, feature_shapes):
-        if num_outputs not in (4, 5):
+        if num_outputs not in (_NUM_OUTPUTS, _NUM_OUTPUTS + 1):
             raise ValueError(
-                "The head 'edges' has four edges, and a turn where the shape rotates: it fits "
-                f"detectors alone. Received: num_outputs={num_outputs}"
+                "The head 'edges' has four edges, how far each deviates, and a turn where the "
+                f"shape rotates: it fits detectors alone. Received: num_outputs={num_outputs}"
             )
         inputs = [
             keras.Input(shape, name=f"features{number}")
@@ -45,11 +48,12 @@ class Edges(Head):
         features = _pyramid(inputs)  # [B, S, S, C]
         mask = layers.Conv2D(1, 1, name=MASK)(features)
         features = layers.Concatenate()([features, mask])
-        left, right = _edges(features, "x")
-        top, bottom = _edges(features, "y")
+        (left, right), deviations_x = _edges(features, "x")
+        (top, bottom), deviations_y = _edges(features, "y")
         found = [left, top, right, bottom]
-        if num_outputs == 5:
+        if num_outputs > _NUM_OUTPUTS:
             found.append(Correlation(dtype="float32")(mask))
+        found += [each for pair in zip(deviations_x, deviations_y, strict=True) for each in pair]
         outputs = layers.Concatenate(dtype="float32", name="outputs")(found)
         return keras.Model(inputs, outputs, name="head")
 
@@ -67,7 +71,10 @@ def mask_size(head: keras.Model) -> int:
 
 
 class SoftArgmax(layers.Layer):
-    """Logits [B, P, 2] of two edges over P positions from 0 to 1 to where they lie, [B, 2].
+    """Logits of two edges over positions from 0 to 1 to where the edges lie.
+
+    Takes [B, P, 2] and returns two arrays [B, 2]: the mean positions under the softmax of the
+    logits, and the mean absolute deviations from these, of 0 where a softmax has a single peak.
 
     Untrained, one lies at a quarter and the other at three quarters: from an object of no extent
     the losses would find no way out.
@@ -77,7 +84,9 @@ class SoftArgmax(layers.Layer):
         positions = np.linspace(0.0, 1.0, logits.shape[1], dtype="float32")[:, None]  # [P, 1]
         tilt = _TILT * np.array([-1.0, 1.0], "float32") * positions
         shares = ops.softmax(ops.cast(logits, "float32") + tilt, axis=1)
-        return ops.sum(shares * positions, axis=1)
+        means = ops.sum(shares * positions, axis=1, keepdims=True)
+        deviations = ops.sum(shares * ops.abs(positions - means), axis=1)
+        return means[:, 0], deviations
 
 
 class Correlation(layers.Layer):
@@ -114,7 +123,10 @@ def _pyramid(inputs):
 
 
 def _edges(features, axis):
-    """Return where the object begins and ends along an axis, [B, 1] each."""
+    """Return where the object begins and ends along an axis, and how far both deviate.
+
+    Both are pairs of [B, 1].
+    """
     pooled = 1 if axis == "x" else 2  # over rows, for a profile along x
     profile = layers.Concatenate()(
         [ops.max(features, axis=pooled), ops.mean(features, axis=pooled)]
@@ -129,8 +141,7 @@ def _edges(features, axis):
     x = layers.Conv1D(2, 5, padding="same", kernel_initializer=narrow, name=f"{name}_logits")(
         x
     )  # [B, 2S, 2]
-    both = SoftArgmax(dtype="float32")(x)
-    return both[:, :1], both[:, 1:]
+    return [(both[:, :1], both[:, 1:]) for both in SoftArgmax(dtype="float32")(x)]
 
 
 def _separable(x, name):

@@ -15,10 +15,13 @@ class Parametrization(abc.ABC):
     Attributes:
         name: Name in the registry.
         head: The only head whose outputs it reads; None for all heads with outputs of any value.
+        has_deviations: Whether the outputs say how far they may be off, so that there is an
+            `expected_iou`.
     """
 
     name: str
     head: str | None = None
+    has_deviations: bool = False
 
     def num_outputs(self, shape: Shape) -> int:
         """Return the number of raw outputs of a detector of this shape."""
@@ -33,6 +36,10 @@ class Parametrization(abc.ABC):
         # In the mirror image, the centre's x and the turn, if there is one, have the other sign.
         sign = np.float32([-1, 1, 1, 1, -1][: raw.shape[-1]])
         return ops.cast(raw, "float32") * sign
+
+    def expected_iou(self, raw: Any) -> Any:
+        """Return the IoU [...] with the true boxes that outputs [..., n] let one expect."""
+        raise NotImplementedError(f"The outputs of {self.name!r} do not say how sure they are.")
 
     @abc.abstractmethod
     def encode(self, coefficients: Any, shape: Shape, margin: float = 1e-4) -> Any:

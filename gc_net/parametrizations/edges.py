@@ -10,6 +10,9 @@ shapes that rotate, there is also the correlation ρ of x and y over the object.
 - Any other shape that rotates has the axes of that ellipse, times the factor that gives its own
   upright box the area of the box. (At a given angle, a rectangle touches all four edges only for
   one proportion of the box.)
+
+Last come the mean absolute deviations of the four edges, in the same order: how far the head itself
+takes each to be off.
 """
 
 from keras import ops
@@ -23,21 +26,27 @@ from gc_net.shapes.frame import Frame
 _LARGEST_CORRELATION = 1 - 1e-4
 # The head's edges lie in 0–1. Other values must only not overflow.
 _FARTHEST = 10.0
+NUM_EDGES = 4
 
 
 class Edges(Parametrization):
-    """Edges of the upright box, in either order, and the correlation of x and y."""
+    """Edges of the upright box, the correlation of x and y, and deviations of the edges.
+
+    The two ends of an axis may be in either order.
+    """
 
     name = "edges"
     head = "edges"
+    has_deviations = True
+
+    def num_outputs(self, shape):
+        return shape.num_coefficients + NUM_EDGES
 
     def decode(self, raw, shape):
         raw = ops.cast(raw, "float32")
         edges = ops.clip(raw[..., :4], -_FARTHEST, _FARTHEST)
         # An untrained head may swap the two ends of an axis.
-        low = ops.minimum(edges[..., :2], edges[..., 2:])
-        high = ops.maximum(edges[..., :2], edges[..., 2:])
-        center, extents = (low + high) / 2, high - low
+        center, extents = (edges[..., :2] + edges[..., 2:]) / 2, _extents(edges)
         if not shape.rotates:
             return ops.concatenate([center, extents], axis=-1)
         half = ops.maximum(extents, MIN_EXTENT) / 2
@@ -48,21 +57,52 @@ class Edges(Parametrization):
 
     def mirrored(self, raw):
         raw = ops.cast(raw, "float32")
-        left, top, right, bottom = (raw[..., place : place + 1] for place in range(4))
-        return ops.concatenate([1 - right, top, 1 - left, bottom, -raw[..., 4:]], axis=-1)
+        left, top, right, bottom = ops.split(raw[..., :NUM_EDGES], NUM_EDGES, axis=-1)
+        turn = -raw[..., NUM_EDGES:-NUM_EDGES]
+        off_left, off_top, off_right, off_bottom = ops.split(raw[..., -NUM_EDGES:], NUM_EDGES, -1)
+        return ops.concatenate(
+            [1 - right, top, 1 - left, bottom, turn, off_right, off_top, off_left, off_bottom],
+            axis=-1,
+        )
+
+    def expected_iou(self, raw):
+        """Return the IoU [...] that the upright box can be expected to have with the object's.
+
+        Take the object's edges to lie as the head's profiles say, each for itself. An edge that is
+        d off on average is d/2 inside of the box on average, so along an axis of extent w the
+        intersection can be expected to be w − (d₁ + d₂)/2. With o for the product of this over w
+        along both axes, and boxes that are as large on average, intersection over union is
+        o/(2 − o).
+        """
+        raw = ops.cast(raw, "float32")
+        off = raw[..., -NUM_EDGES:]
+        off = (off[..., :2] + off[..., 2:]) / 2
+        extents = ops.maximum(_extents(raw[..., :NUM_EDGES]), MIN_EXTENT)
+        shared = ops.prod(ops.maximum(1 - off / extents, 0.0), axis=-1)
+        return shared / (2 - shared)
 
     def encode(self, coefficients, shape, margin=1e-4):
         coefficients = ops.convert_to_tensor(coefficients, "float32")
         center, extents = coefficients[..., :2], coefficients[..., 2:4]
         if not shape.rotates:
-            return ops.concatenate([center - extents / 2, center + extents / 2], axis=-1)
+            return _certain([center - extents / 2, center + extents / 2])
         extents = ops.maximum(extents, MIN_EXTENT)
         frame = shape.frame(ops.concatenate([center, extents, coefficients[..., 4:]], axis=-1))
         half = ops.sqrt(ops.square(frame.u) + ops.square(frame.v))
         product = frame.u * ops.flip(frame.u, -1) + frame.v * ops.flip(frame.v, -1)
         correlation = product[..., :1] / ops.prod(half, axis=-1, keepdims=True)
         half = half / _fitting_factor(shape, frame, half)
-        return ops.concatenate([center - half, center + half, correlation], axis=-1)
+        return _certain([center - half, center + half, correlation])
+
+
+def _certain(outputs):
+    """Return outputs, a list of [..., n], with edges that do not deviate."""
+    return ops.concatenate([*outputs, *[ops.zeros_like(outputs[0])] * 2], axis=-1)
+
+
+def _extents(edges):
+    """Return width and height [..., 2]: an untrained head may have ends change places."""
+    return ops.abs(edges[..., 2:] - edges[..., :2])
 
 
 def _axes(half, correlation, shape):

@@ -36,13 +36,12 @@ def localize(
 ) -> dict[str, Any]:
     """Localize and classify, and judge the localization.
 
-    An object does not move when its image is mirrored. A detector that has found it places the same
-    shape in the mirror image; one that guesses rarely guesses the same twice:
-
-        confidence = |A ∩ B| / |A ∪ B|
-
-    for the shape A and the shape B of the mirror image, mirrored back. It lies in [0, 1] and takes
-    one more pass of the detector. It ranks localizations and is no calibrated probability.
+    The confidence is the IoU with the object that can be expected, in [0, 1]. A head of edges finds
+    each edge along a profile, and says how far it may be off, see
+    `gc_net.parametrizations.edges:Edges.expected_iou`. Of any other head it is the IoU of the shape
+    with that in the mirror image, mirrored back, for one more pass of the detector: an object does
+    not move when its image is mirrored, and one that guesses rarely guesses the same twice. It
+    ranks localizations and is no calibrated probability.
 
     With `evidence`, the classifier is asked again what it was asked in training, with its own
     answer in place of the label: `object_probability` is p(class | inside of the shape), which
@@ -58,7 +57,7 @@ def localize(
     Args:
         localizer: A `Localizer`; its second look, if any, is not taken here.
         images: [B, R, R, 3] RGB in 0–255, squashed; the networks see their central windows.
-        confidence: Whether to look at the mirror images too.
+        confidence: Whether to give a confidence.
         evidence: Whether to run the classifier on the two masked images too.
 
     Returns:

@@ -135,7 +135,7 @@ def predict_files(
     if second_look is not None:
         check_second_look(second_look)  # before the folder records it
     # Not only whether there are confidences, because those of earlier versions differ.
-    header["confidence"] = confidence and "mirror image"
+    header["confidence"] = confidence and "expected IoU"
     header["evidence"] = evidence or None  # folders of earlier versions do not know of these
     header["labels"] = labels
     header["max_objects"] = max_objects if max_objects > 1 else None

@@ -37,18 +37,19 @@ def own_targets(detector: Detector, lesson: Lesson, features: Features | None = 
 
         @tf.function(reduce_retracing=True)
         def place(images):
-            return detector.place(images, judged=True, mirror=True)
+            return detector.place(images, mirror=True)
 
         for batch in lesson.batches(data.resize_size, "Asking the detector"):
             placed, index = place(batch["image"]), batch["index"].numpy()
             targets.coefficients[index] = placed.coefficients.numpy()
-            targets.weights[index] = placed.confidence.numpy()
+            targets.weights[index] = placed.agreement.numpy()
         return targets
 
     @tf.function(reduce_retracing=True)
     def place_features(maps, mirrored):
         raw = [detector.head(_as_floats(each), training=False) for each in (maps, mirrored)]
-        return detector.of_both(*raw)
+        mean, agreement = detector.of_both(*raw)
+        return detector.decode(mean), agreement
 
     window = transforms.center_window(data.resize_size, data.image_size)
     count = len(features.indices)

@@ -74,9 +74,11 @@ def test_an_edge_is_found_between_positions():
     logits = np.full((1, 57, 2), -50.0, np.float32)
     logits[0, [14, 15], 0] = 50.0
     logits[0, 56, 1] = 50.0
-    tilted = np.asarray(SoftArgmax()(logits))[0]
+    positions, deviations = (np.asarray(each)[0] for each in SoftArgmax()(logits))
     # The tilt of a fresh head moves it by a fraction of a cell, which training makes up for.
-    np.testing.assert_allclose(tilted, [14.5 / 56, 1.0], atol=0.02 / 56 * 57)
+    np.testing.assert_allclose(positions, [14.5 / 56, 1.0], atol=0.02 / 56 * 57)
+    # Half a cell to either side of the first; the second has a single peak.
+    np.testing.assert_allclose(deviations, [0.5 / 56, 0.0], atol=1e-4)
 
 
 @pytest.mark.parametrize("correlation", [-0.8, 0.0, 0.5])
@@ -147,18 +149,26 @@ def test_a_saved_detector_places_the_same_shapes(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
-@pytest.mark.parametrize("export", [export_saved_model, export_tflite])
-def test_what_is_exported_places_the_same_shapes(export, tmp_path):
+@pytest.mark.parametrize(
+    ("export", "shape", "mirror"),
+    [
+        (export_saved_model, "rotated_ellipse", False),
+        (export_tflite, "rotated_ellipse", False),
+        (export_tflite, "rectangle", True),
+    ],
+)
+def test_what_is_exported_places_the_same_shapes_and_is_as_sure(export, shape, mirror, tmp_path):
     keras.utils.set_random_seed(0)
     model = gc_net.GCNet(
-        detector(),
-        gc_net.ModelGenerator("rotated_ellipse", 32),
+        detector(shape),
+        gc_net.ModelGenerator(shape, 32),
         gc_net.Classifier("tiny", 3, 32, weights=None),
     )
     for layer in model.detector.head.layers:
         if layer.name.endswith(("logits", "mask")):  # so that answers differ from image to image
             layer.kernel.assign(20 * layer.kernel)
-    localizer_of(model, CLASS_NAMES).save(tmp_path / "model")
+    localizer_of(model, CLASS_NAMES, mirror=mirror).save(tmp_path / "model")
     _, differences = export(tmp_path / "model", tmp_path / "exported")
-    (difference,) = (value for name, value in differences.items() if name.endswith("coefficients"))
-    assert difference < 1e-3
+    for output in ("coefficients", "confidence"):
+        (difference,) = (value for name, value in differences.items() if name.endswith(output))
+        assert difference < 1e-3

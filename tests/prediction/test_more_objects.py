@@ -10,6 +10,7 @@ from keras import ops
 
 from gc_net.detector import Detector
 from gc_net.localizer import Localizer
+from gc_net.shapes.base import Shape
 from tests.prediction.models import CLASS_NAMES, IMAGE_SIZE, tiny_model
 
 SIZE = 96
@@ -19,9 +20,11 @@ class FindsRed:
     """Places a box around the largest red block, or around all where nothing is red."""
 
     image_size = IMAGE_SIZE
-    place = Detector.place
+    place, of_both, decode = Detector.place, Detector.of_both, Detector.decode
     # Its outputs are coefficients already.
-    parametrization = types.SimpleNamespace(decode=lambda raw, shape: raw)
+    parametrization = types.SimpleNamespace(
+        decode=lambda raw, shape: raw, mirrored=Shape.mirrored, has_deviations=False
+    )
 
     def __init__(self, shape):
         self.shape = shape

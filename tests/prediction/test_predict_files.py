@@ -355,7 +355,7 @@ def test_a_log_of_another_model_or_another_folder_is_refused(model_dir, photos, 
         predict_files(tmp_path / "other", photos, tmp_path / "out")
     with pytest.raises(ValueError, match="images was"):
         predict_files(model_dir, photos / "b c", tmp_path / "out")
-    with pytest.raises(ValueError, match="confidence was 'mirror image', now False"):
+    with pytest.raises(ValueError, match="confidence was 'expected IoU', now False"):
         predict_files(model_dir, photos, tmp_path / "out", confidence=False)
 
 
