@@ -25,7 +25,7 @@ from gc_net.prediction.graph import concluded, first_look
 from gc_net.prediction.inputs import sources_split
 from gc_net.prediction.more_objects import find_objects
 from gc_net.prediction.prediction import OUTLINE_POINTS, Prediction
-from gc_net.prediction.second_look import SecondLook
+from gc_net.prediction.second_look import SecondLook, close_up_graph
 from gc_net.shapes.base import Shape
 from gc_net.training_record import TrainingRecord
 
@@ -121,7 +121,7 @@ class Localizer:
         # An unused network need not be exported.
         self.second_classifier = second_classifier if self.second_look else None
         self.record = record or TrainingRecord()
-        self._graphs: dict[tuple[bool, bool, str], tuple[tuple[Forward, ...], Callable]] = {}
+        self._graphs: dict[tuple[Any, ...], tuple[tuple[Forward, ...], Callable]] = {}
 
     @property
     def shape(self) -> Shape:
@@ -314,9 +314,10 @@ class Localizer:
         engine = engines.ready(engine, self.networks, num_images)
         look_closer = None
         if self.second_look:
-            look_closer = SecondLook(
-                self.close_up_classifier, split, [self.second_look], engine=engine
-            )
+            classifier = self.close_up_classifier
+            make = functools.partial(close_up_graph, classifier, engine)
+            graph = self._graph(("second look",), engine, [classifier], make)
+            look_closer = SecondLook(classifier, split, [self.second_look], graph=graph)
             split = look_closer.split
         batches = evaluation_batches(
             split,
@@ -359,18 +360,28 @@ class Localizer:
     ) -> dict[str, Any]:
         """Run `gc_net.prediction.graph.first_look` on squashed images, uint8 [B, R, R, 3]."""
         engine = engines.get(engine)
-        forwards = engine.forward(self.detector), engine.forward(self.classifier)
-        asked = confidence, evidence, engine.name
-        found, graph = self._graphs.get(asked, (None, None))
-        # An engine that copies weights returns another function after they have changed.
-        if found != forwards:
+
+        def make():
             size = self.resize_size
-            graph = tf.function(
+            return tf.function(
                 lambda images: first_look(self, images, confidence, evidence, engine=engine),
                 input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
+                autograph=False,
             )
-            self._graphs[asked] = forwards, graph
-        return graph(images)
+
+        networks = self.detector, self.classifier
+        return self._graph(("first look", confidence, evidence), engine, networks, make)(images)
+
+    def _graph(self, asked, engine, networks, make):
+        """Return the graph that `make` makes, once for each engine and what is `asked` of it."""
+        forwards = tuple(engine.forward(network) for network in networks)
+        key = (*asked, engine.name)
+        found, graph = self._graphs.get(key, (None, None))
+        # An engine that copies weights gives another function when they have changed.
+        if found != forwards:
+            graph = make()
+            self._graphs[key] = forwards, graph
+        return graph
 
     @staticmethod
     def conclude(
@@ -447,4 +458,4 @@ def placer(
 
 def _placer(place, size):
     images = tf.TensorSpec([None, size, size, 3], tf.uint8)
-    return tf.function(lambda images: place(images), input_signature=[images])
+    return tf.function(lambda images: place(images), input_signature=[images], autograph=False)

@@ -184,7 +184,7 @@ class GCNet(keras.Model):
             logits = [self.classifier.from_normalized(image, training=True) for image in masked]
         elif shown:
             together = ops.concatenate(masked, axis=0)  # [2B, H, W, 3]
-            logits = self.classifier.from_normalized(together, training=False)
+            logits = self.classifier.from_normalized(together, folded=True)
             logits = ops.split(logits, len(shown), axis=0)
         else:
             logits = []

@@ -90,7 +90,7 @@ class StoredArray:
     its shape is the expected one, and no further than that shape needs.
     """
 
-    path: str
+    archive: zipfile.ZipFile
     entry: zipfile.ZipInfo
     shape: tuple[int, ...]
     stored_dtype: np.dtype
@@ -100,8 +100,8 @@ class StoredArray:
     def read(self) -> np.ndarray:
         """Return the array; half precision comes as float32."""
         length = math.prod(self.shape) * self.stored_dtype.itemsize
-        with _readable(self.path), zipfile.ZipFile(self.path) as archive:
-            data = _unpacked(archive, self.entry, self.start + length)
+        with _readable(self.archive.filename):
+            data = _unpacked(self.archive, self.entry, self.start + length)
             if len(data) != self.start + length or zlib.crc32(data) != self.entry.CRC:
                 raise ValueError(f"{self.entry.filename} has other content than its header says")
         order = "F" if self.fortran_order else "C"
@@ -118,9 +118,11 @@ def stored_weights_npz(path: str | os.PathLike) -> dict[str, StoredArray]:
     path = os.fspath(path)
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weights file {path!r}.")
-    with _readable(path), zipfile.ZipFile(path) as archive:
+    with _readable(path):
+        # Closed with the last of its arrays: each opening would read the whole directory.
+        archive = zipfile.ZipFile(path)
         return {
-            entry.filename.removesuffix(".npy"): _stored(archive, path, entry)
+            entry.filename.removesuffix(".npy"): _stored(archive, entry)
             for entry in archive.infolist()
         }
 
@@ -141,7 +143,7 @@ def _readable(path):
         ) from error
 
 
-def _stored(archive, path, entry):
+def _stored(archive, entry):
     head = io.BytesIO(_unpacked(archive, entry, _HEADER_BYTES, _PACKED_BLOCK))
     version = np.lib.format.read_magic(head)
     readers = {
@@ -155,7 +157,7 @@ def _stored(archive, path, entry):
         raise ValueError(f"{entry.filename} holds {dtype}, not numbers")
     if any(not isinstance(side, int) or side < 0 for side in shape):
         raise ValueError(f"{entry.filename} has the shape {shape}")
-    return StoredArray(path, entry, shape, dtype, fortran_order, head.tell())
+    return StoredArray(archive, entry, shape, dtype, fortran_order, head.tell())
 
 
 def _unpacked(archive, entry, limit, packed_limit=-1):

@@ -154,9 +154,9 @@ def test_a_term_of_weight_zero_runs_no_network_and_is_logged_where_it_is_free():
 
     def logs(**loss_weights):
         model = build(loss_weights=loss_weights)
-        model.classifier.from_normalized = lambda images, training: (
+        model.classifier.from_normalized = lambda images, **options: (
             classified.append(len(images))
-            or type(model.classifier).from_normalized(model.classifier, images, training)
+            or type(model.classifier).from_normalized(model.classifier, images, **options)
         )
         model.compile(optimizer=Adam(1e-3), run_eagerly=True)
         found = model.fit(*data(), batch_size=BATCH, epochs=1, verbose=0).history

@@ -107,7 +107,7 @@ def _inverted_residual(x, kernel_size, stride, expansion, channels, name):
         depthwise_initializer=_initializer(),
         name=f"{name}_depthwise_conv",
     )(x)
-    x = keras.layers.BatchNormalization(epsilon=1e-3, name=f"{name}_depthwise_bn")(x)
+    x = layers.BatchNormalization(epsilon=1e-3, name=f"{name}_depthwise_bn")(x)
     x = _relu6(x, name=f"{name}_depthwise")
     x = _conv_bn(x, channels, 1, name=f"{name}_project")
     if stride == 1 and inputs.shape[-1] == channels:
@@ -125,7 +125,7 @@ def _conv_bn(x, filters, kernel_size, name, strides=1):
         kernel_initializer=_initializer(),
         name=f"{name}_conv",
     )(x)
-    return keras.layers.BatchNormalization(epsilon=1e-3, name=f"{name}_bn")(x)
+    return layers.BatchNormalization(epsilon=1e-3, name=f"{name}_bn")(x)
 
 
 def _relu6(x, name):

@@ -116,7 +116,7 @@ def _conv(x, filters, kernel_size, name, strides=1, padding="same"):
         name=f"{name}_conv",
     )(x)
     # PyTorch's momentum of 0.1 is Keras' 0.9.
-    x = keras.layers.BatchNormalization(momentum=0.9, epsilon=1e-3, name=f"{name}_bn")(x)
+    x = layers.BatchNormalization(momentum=0.9, epsilon=1e-3, name=f"{name}_bn")(x)
     return keras.layers.ReLU(name=f"{name}_relu")(x)
 
 

@@ -40,7 +40,10 @@ class InceptionV3(Backbone):
         names = _stable_names(source)
 
         def renamed(layer):
-            return layer.__class__.from_config({**layer.get_config(), "name": names[layer.name]})
+            kind = layer.__class__
+            if kind is keras.layers.BatchNormalization:
+                kind = layers.BatchNormalization
+            return kind.from_config({**layer.get_config(), "name": names[layer.name]})
 
         inputs = keras.Input(source.input_shape[1:], name="images")
         clone = keras.models.clone_model(source, input_tensors=inputs, clone_function=renamed)

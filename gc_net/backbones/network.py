@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from gc_net import backbones, heads
+from gc_net.backbones.folding import call_folded
 from gc_net.heads.base import feature_shapes
 
 if TYPE_CHECKING:
@@ -64,11 +65,20 @@ class Network(keras.Model):
 
     def features(self, images: Any, training: bool = False) -> Any:
         """Return what the head looks at: the trunk's map, or a list of maps."""
-        return self.trunk(self.normalize(images), training=training)
+        run = call_folded if training else _call
+        return run(self.trunk, self.normalize(images), training)
 
-    def from_normalized(self, normalized: Any, training: bool = False) -> Any:
-        """Return the raw outputs [B, N] for normalized images."""
-        return self.head(self.trunk(normalized, training=training), training=training)
+    def from_normalized(self, normalized: Any, training: bool = False, folded: bool = False) -> Any:
+        """Return the raw outputs [B, N] for normalized images.
+
+        Args:
+            normalized: [B, S, S, 3], see `normalize`.
+            training: Whether layers that are trainable run as in training.
+            folded: Whether batch normalizations that take stored statistics are folded, see
+                `call_folded`; in training they always are.
+        """
+        run = call_folded if training or folded else _call
+        return run(self.head, run(self.trunk, normalized, training), training)
 
     def call(self, images, training=False):
         return self.from_normalized(self.normalize(images), training=training)
@@ -108,6 +118,10 @@ class Network(keras.Model):
             "precision": self.precision,
             "name": self.name,
         }
+
+
+def _call(model, inputs, training):
+    return model(inputs, training=training)
 
 
 @contextlib.contextmanager

@@ -32,7 +32,7 @@ class PlainBackbone(Backbone):
                 kernel_initializer=self.kernel_initializer,
                 name=f"conv{index}",
             )(x)
-            x = keras.layers.BatchNormalization(momentum=0.9, name=f"bn{index}")(x)
+            x = layers.BatchNormalization(momentum=0.9, name=f"bn{index}")(x)
             x = keras.layers.ReLU(name=f"relu{index}")(x)
         return keras.Model(inputs, x, name=name)
 

@@ -91,6 +91,7 @@ def _convert(network):
     function = tf.function(
         lambda normalized: network.from_normalized(normalized),
         input_signature=[tf.TensorSpec([1, size, size, 3], tf.float32)],
+        autograph=False,
     )
     try:
         concrete = function.get_concrete_function()

@@ -14,6 +14,7 @@ import keras
 import numpy as np
 from keras import layers, ops
 
+from gc_net.backbones.layers import BatchNormalization
 from gc_net.heads.base import Head
 
 CHANNELS = 64
@@ -133,7 +134,7 @@ def _edges(features, axis):
     )  # [B, S, 2(C + 1)]
     name = f"{PREFIX}{axis}"
     x = layers.Conv1D(CHANNELS, 5, padding="same", use_bias=False, name=f"{name}_conv")(profile)
-    x = layers.ReLU()(layers.BatchNormalization(momentum=0.9, name=f"{name}_bn")(x))
+    x = layers.ReLU()(BatchNormalization(momentum=0.9, name=f"{name}_bn")(x))
     x = layers.UpSampling1D(2)(x)
     x = layers.ReLU()(layers.Conv1D(CHANNELS, 5, padding="same", name=f"{name}_fine")(x))
     # Narrow, as in `gc_net.backbones.layers.outputs`: a fresh detector starts in the middle.
@@ -153,4 +154,4 @@ def _separable(x, name):
 def _conv_bn(x, name):
     x = layers.Conv2D(CHANNELS, 1, use_bias=False, name=f"{name}_conv")(x)
     # A warm-up may have a few hundred steps only: Keras' momentum of 0.99 would lag behind.
-    return layers.BatchNormalization(momentum=0.9, name=f"{name}_bn")(x)
+    return BatchNormalization(momentum=0.9, name=f"{name}_bn")(x)

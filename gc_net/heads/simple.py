@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import keras
 from keras import layers
 
-from gc_net.backbones.layers import outputs
+from gc_net.backbones.layers import BatchNormalization, outputs
 
 if TYPE_CHECKING:
     from gc_net.backbones.base import Backbone
@@ -23,7 +23,7 @@ def position(backbone: "Backbone", num_outputs: int, feature_shape: tuple[int, .
     """
     inputs = keras.Input(tuple(feature_shape), name="features")
     x = layers.Conv2D(64, 1, kernel_initializer="he_normal", name="squeeze")(inputs)
-    x = layers.BatchNormalization(name="squeeze_bn")(x)
+    x = BatchNormalization(name="squeeze_bn")(x)
     x = layers.ReLU(name="squeeze_relu")(x)
     x = layers.Flatten(name="flatten")(x)
     return keras.Model(inputs, outputs(num_outputs)(x), name="head")

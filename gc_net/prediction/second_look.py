@@ -1,6 +1,7 @@
 """The second look: close-ups of placed shapes, cut out of the original images and classified."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +15,23 @@ from gc_net.engines.base import Engine
 from gc_net.prediction.graph import classify
 
 
+def close_up_graph(
+    classifier: Classifier, engine: str | Engine = "tensorflow"
+) -> Callable[[Any], Any]:
+    """Return a graph of images, uint8 [B, S, S, 3], to their class probabilities [B, C].
+
+    Args:
+        classifier: The `Classifier` of the close-ups.
+        engine: Name of what runs it, or an `Engine`, see `gc_net.engines`.
+    """
+    engine, size = engines.get(engine), classifier.image_size
+    return tf.function(
+        lambda images: classify(classifier, images, engine),
+        input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
+        autograph=False,
+    )
+
+
 class SecondLook:
     """Classifies close-ups of shapes in the images of a split.
 
@@ -24,6 +42,7 @@ class SecondLook:
         required: Whether an image that cannot be read a second time is an error. Otherwise a
             warning names it.
         engine: Name of what runs the classifier, or an `Engine`, see `gc_net.engines`.
+        graph: The `close_up_graph` of both, where it is made already.
 
     Attributes:
         split: The split to read the images from before, see `CloseUps`.
@@ -37,17 +56,15 @@ class SecondLook:
         multiples: Sequence[float],
         required: bool = False,
         engine: str | Engine = "tensorflow",
+        graph: Callable[[Any], Any] | None = None,
     ):
-        size, engine = classifier.image_size, engines.get(engine)
+        size = classifier.image_size
         self._num_classes = classifier.num_classes
         self._required = required
         self._unreadable = Unreadable(announce=not required)
         self._close_ups = CloseUps(split, size, multiples, unreadable=self._unreadable)
         self.split = self._close_ups.split
-        self.classify = tf.function(
-            lambda images: classify(classifier, images, engine),
-            input_signature=[tf.TensorSpec([None, size, size, 3], tf.uint8)],
-        )
+        self.classify = graph or close_up_graph(classifier, engine)
 
     def __call__(
         self, index: np.ndarray, boxes_rel_xyxy: np.ndarray

@@ -18,6 +18,7 @@ import functools
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -164,11 +165,17 @@ class Runner:
                 self._record(plan)
                 self._clear_left_overs(plan)
             self._announce(pending, expected)
+            spent = []
             for unit in pending:
+                start = time.monotonic(), time.process_time()
                 self._train(unit, plan, expected)
                 if unit.provides:
                     self._put_together(plan, anew=True)
+                end = time.monotonic(), time.process_time()
+                spent.append((unit.title, end[0] - start[0], end[1] - start[1]))
             self._put_together(plan, anew=False)
+        if spent and self.chief and self.options.verbose:
+            print(f"\n{_minutes(spent)}", flush=True)
         return self.model_dir
 
     def has_model(self, stages: Iterable[str] | None = None) -> bool:
@@ -529,6 +536,14 @@ class Runner:
         return TrainingRecord(
             self.config.to_dict(), loss_weights or {}, run_folder.environment(), list(stages)
         )
+
+
+def _minutes(spent):
+    """Return a line on the seconds, and seconds of processor time, that each stage has taken."""
+    stages = (
+        f"{title} {seconds / 60:.1f} ({processor / 60:.1f})" for title, seconds, processor in spent
+    )
+    return f"Minutes by stage, in brackets those of all processors together: {', '.join(stages)}."
 
 
 def _full_path(path):

@@ -17,6 +17,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
+from gc_net.backbones.layers import BatchNormalization
 from gc_net.data.splits import DataError
 from gc_net.heat_maps import largest_box, largest_parts
 from gc_net.metrics import box_iou
@@ -138,9 +139,7 @@ def decoder(feature_shapes: list[tuple], channels: int = _CHANNELS) -> keras.Mod
     x = None
     for features in reversed(inputs):
         dropped = layers.SpatialDropout2D(0.1)(features)
-        side = layers.BatchNormalization(momentum=0.9)(
-            layers.Conv2D(channels, 1, use_bias=False)(dropped)
-        )
+        side = BatchNormalization(momentum=0.9)(layers.Conv2D(channels, 1, use_bias=False)(dropped))
         if x is not None:
             x = layers.Resizing(*side.shape[1:3])(x)
             side = layers.Add()([x, side])
@@ -153,7 +152,7 @@ def decoder(feature_shapes: list[tuple], channels: int = _CHANNELS) -> keras.Mod
 def _separable(x, channels):
     x = layers.DepthwiseConv2D(3, padding="same", use_bias=False)(x)
     x = layers.Conv2D(channels, 1, use_bias=False)(x)
-    return layers.ReLU()(layers.BatchNormalization(momentum=0.9)(x))
+    return layers.ReLU()(BatchNormalization(momentum=0.9)(x))
 
 
 class _Views(keras.utils.PyDataset):

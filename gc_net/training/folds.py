@@ -102,14 +102,16 @@ class FoldClassifiers(keras.Model):
     def normalize(self, images: Any) -> Any:
         return self.classifiers[0].normalize(images)
 
-    def from_normalized(self, normalized: Any, training: bool = False) -> Any:
+    def from_normalized(self, normalized: Any, training: bool = False, folded: bool = False) -> Any:
         if self._fold is None:
             raise ValueError("Set the fold of the images with `supervising`.")
         # Only the chosen branch is computed.
         return tf.switch_case(
             self._fold,
             [
-                lambda classifier=classifier: classifier.from_normalized(normalized, training)
+                lambda classifier=classifier: classifier.from_normalized(
+                    normalized, training, folded
+                )
                 for classifier in self.classifiers
             ],
         )

@@ -6,7 +6,8 @@ import pytest
 
 import gc_net
 from gc_net.backbones import BACKBONES
-from gc_net.engines.folded import Folded, folded
+from gc_net.backbones.folding import folded
+from gc_net.engines.folded import Folded
 from tests.engines.test_engines import spread_weights
 
 # The least side at which each backbone has a map left at its end.

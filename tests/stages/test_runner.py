@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shutil
 
 import numpy as np
@@ -144,6 +145,9 @@ def test_stages_of_another_run_are_taken_where_their_settings_agree(finished, tm
     assert f"Classifier: taken from {finished / 'classifier'}." in said
     line = "detector is not reused: detector.loss_weights.area: 2 there, 3 now."
     assert f"{finished}/{line}" in said
+    # Of what this run has trained, and of nothing else.
+    (times,) = (line for line in said.splitlines() if line.startswith("Minutes by stage"))
+    assert re.search(r": Detector \d+\.\d \(\d+\.\d\)\.$", times)
     trained = gc_net.load(tmp_path / "model").classifier
     expected = load_model(finished / "classifier" / "model").model
     for a, b in zip(trained.get_weights(), expected.get_weights(), strict=True):
