@@ -190,6 +190,13 @@ class GCNet(keras.Model):
             logits = []
         return {**outputs, **dict(zip(shown, logits, strict=True))}
 
+    def make_train_function(self, force: bool = False) -> None:
+        # Keras builds it within the first step, and TensorFlow traces a step that creates
+        # variables twice.
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        super().make_train_function(force)
+
     def train_step(self, data):
         images, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with tf.GradientTape(watch_accessed_variables=False) as tape:
