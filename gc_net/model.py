@@ -11,6 +11,7 @@ from gc_net.classifier import Classifier
 from gc_net.detector import Detector
 from gc_net.losses import LOSS_TERMS
 from gc_net.masking import inside_and_outside
+from gc_net.optimizers import BuiltOptimizer
 from gc_net.settings import check_finite
 
 FROZEN_MODES = ("inference", "training")
@@ -22,7 +23,7 @@ OUTPUTS = (*_ALWAYS, *_OF_MASKS)
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
-class GCNet(keras.Model):
+class GCNet(BuiltOptimizer, keras.Model):
     """A detector trained by what a frozen classifier makes of the images it masks.
 
     `fit` on images and labels trains the detector (and the model generator's ε) alone. The parts
@@ -189,13 +190,6 @@ class GCNet(keras.Model):
         else:
             logits = []
         return {**outputs, **dict(zip(shown, logits, strict=True))}
-
-    def make_train_function(self, force: bool = False) -> None:
-        # Keras builds it within the first step, and TensorFlow traces a step that creates
-        # variables twice.
-        if not self.optimizer.built:
-            self.optimizer.build(self.trainable_variables)
-        super().make_train_function(force)
 
     def train_step(self, data):
         images, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
