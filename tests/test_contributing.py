@@ -29,7 +29,6 @@ from gc_net.stages import config as stage_config
 from gc_net.stages import runner
 from tests.prediction.models import CLASS_NAMES
 from tests.prediction.test_formats import RESULTS
-from tests.processes import run_python
 from tests.training.samples import small_config, small_options
 
 ROOT = Path(__file__).parent.parent
@@ -80,7 +79,8 @@ def test_what_is_registered_is_in_the_help_of_its_tool(tool):
     examples = {title: flag for title, (name, flag) in TOOLS.items() if name == tool and flag}
     code = "\n".join(EXAMPLES[title] for title in examples)
     code += f"\nfrom tools import program, {tool}\nprint(program.help_text({tool}.main))"
-    done = run_python(code)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for title, flag in examples.items():
         name = re.search(r'\.register\("(\w+)"', EXAMPLES[title])[1]
