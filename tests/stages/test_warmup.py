@@ -166,8 +166,8 @@ def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
     with monkeypatch.context() as patch:
         patch.setattr(runner.loop, "distributed_step", stopping)
         with pytest.raises(Stopped):
-            runner.train(config(), small_options(tmp_path))
-    runner.train(config(), small_options(tmp_path))
+            runner.train(config(), small_options(tmp_path), ["warmup"])
+    runner.train(config(), small_options(tmp_path), ["warmup"])
     assert_same_weights(tmp_path / "warmup" / "model", finished / "warmup" / "model")
 
 
