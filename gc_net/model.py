@@ -11,6 +11,7 @@ from gc_net.classifier import Classifier
 from gc_net.detector import Detector
 from gc_net.losses import LOSS_TERMS
 from gc_net.masking import inside_and_outside
+from gc_net.optimizers import BuiltOptimizer
 from gc_net.settings import check_finite
 
 FROZEN_MODES = ("inference", "training")
@@ -22,7 +23,7 @@ OUTPUTS = (*_ALWAYS, *_OF_MASKS)
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
-class GCNet(keras.Model):
+class GCNet(BuiltOptimizer, keras.Model):
     """A detector that is trained by a frozen classifier's view of the images it masks.
 
     `fit` on images and labels trains only the detector (and the model generator's ε). The given

@@ -21,6 +21,18 @@ REFERENCE_MULTIPLIERS = (
 )
 
 
+class BuiltOptimizer:
+    """Mixin for a Keras model whose `fit` builds the optimizer before its first step.
+
+    Keras builds it within that step, and TensorFlow traces a step that creates variables twice.
+    """
+
+    def make_train_function(self, force: bool = False) -> None:
+        if not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+        super().make_train_function(force)
+
+
 class RateMultipliers:
     """Mixin for a Keras optimizer: `multipliers` maps patterns of variable paths to factors.
 

@@ -13,14 +13,20 @@ os.environ.setdefault("TF_CPU_ALLOCATOR_USE_BFC", "false")
 
 import tools  # noqa: F401, I001 (first, so that TensorFlow starts as quietly as in the tools)
 import pytest
-import tensorflow as tf
 
 from tests.browser import launched
 
-# Two logical devices, which can only be asked for before TensorFlow starts: replicas without GPUs.
-tf.config.set_logical_device_configuration(
-    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
-)
+
+def pytest_configure(config):
+    if config.getoption("numprocesses", None):
+        return  # this process hands tests out to others, and needs no TensorFlow
+    import tensorflow as tf
+
+    # Two logical devices, which can only be asked for before TensorFlow starts: replicas without
+    # GPUs.
+    tf.config.set_logical_device_configuration(
+        tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+    )
 
 
 @pytest.fixture(scope="module")

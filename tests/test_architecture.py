@@ -78,6 +78,15 @@ def test_every_folder_is_a_room_of_the_table():
     assert folders <= {room for rooms in rows() for room in rooms}
 
 
+def test_tests_stand_in_folders_of_what_they_test():
+    def folders(root):
+        return {path.parent.name for path in (ROOT / root).glob("*/__init__.py")}
+
+    beside = {"benchmarks", "examples", "tools"}
+    assert folders("tests") - beside - {"faults"} == folders("gc_net")
+    assert all((ROOT / name).is_dir() for name in beside)
+
+
 def test_exceptions_and_rooms_are_explained():
     for room, other in EXCEPTIONS:
         assert f"`{room}` → `{other}`" in ARCHITECTURE

@@ -116,6 +116,18 @@ def test_masked_pixels_take_the_mean_colour():
     )
 
 
+def test_fit_traces_a_step_once(monkeypatch):
+    traced = []
+    step = gc_net.GCNet.train_step
+    monkeypatch.setattr(
+        gc_net.GCNet, "train_step", lambda model, batch: traced.append(1) or step(model, batch)
+    )
+    model = build()
+    model.compile(optimizer=Adam(1e-3))
+    model.fit(*data(), batch_size=4, epochs=2, verbose=0)
+    assert len(traced) == 1
+
+
 def test_no_gradient_is_computed_for_frozen_weights():
     model = build(head="position")
     model.compile(optimizer=Adam(1e-3))

@@ -8,6 +8,7 @@ from gc_net.backbones.base import Backbone
 from gc_net.backbones.torch_names import translate
 
 BLOCKS = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and convolutions of each
+HIDDEN_UNITS = 4096  # of each fully connected layer
 POOLED_SIZE = 7  # side of the feature map that the fully connected layers take
 CAFFE_MEAN = (123.68, 116.779, 103.939)  # RGB; subtracted from the BGR images of Keras' weights
 
@@ -57,7 +58,7 @@ class VGG16(Backbone):
         x = keras.layers.Flatten(name="flatten")(x)  # [B, 7 · 7 · 512]
         for fully_connected in ("fc1", "fc2"):
             x = keras.layers.Dense(
-                4096,
+                HIDDEN_UNITS,
                 activation="relu",
                 kernel_initializer=keras.initializers.RandomNormal(stddev=0.01),
                 name=fully_connected,

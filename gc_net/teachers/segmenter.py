@@ -191,6 +191,8 @@ def _fit(network, cached, masks, epochs, seed):
         keras.losses.BinaryCrossentropy(from_logits=True),
         jit_compile=False,
     )
+    # Built within the first step, it would make TensorFlow trace that twice.
+    network.optimizer.build(network.trainable_variables)
     network.fit(views, epochs=epochs, verbose=0)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from gc_net.losses.classes import ClassLoss
-from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, warm_cosine
+from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, BuiltOptimizer, warm_cosine
 from gc_net.registry import Registry
 from gc_net.settings import Settings
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PAPER_BOUNDARIES = (80 / 200, 150 / 200)
 
 
-class MaskedClassifier(keras.Model):
+class MaskedClassifier(BuiltOptimizer, keras.Model):
     """A classifier in training, which sees some of the images through masks.
 
     Args:

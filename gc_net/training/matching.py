@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import keras
 
 from gc_net.detector import Detector
+from gc_net.optimizers import BuiltOptimizer
 
 
-class Matching(keras.Model, abc.ABC):
+class Matching(BuiltOptimizer, keras.Model, abc.ABC):
     """A detector that is trained to return given targets.
 
     Args:

@@ -23,7 +23,7 @@ from tests.evaluation.models import (
     set_coefficients,
     tiny_model,
 )
-from tests.training.samples import run_tool
+from tests.processes import run_tool
 
 LOOK, RESIZE = 1.2, 37
 CENTER, EXTENT = np.array([0.3, 0.6]), np.array([0.4, 0.3])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gc_net
+from gc_net.backbones import vgg16
 from gc_net.classifier import Classifier
 from gc_net.data.splits import DataError
 from gc_net.saving import load_model, save_model
@@ -193,7 +194,8 @@ def test_a_classifier_that_judges_in_training_mode_names_as_its_own_stage_left_i
         np.testing.assert_array_equal(a, b)
 
 
-def test_a_native_head_takes_over_the_hidden_layers_of_the_classifier():
+def test_a_native_head_takes_over_the_hidden_layers_of_the_classifier(monkeypatch):
+    monkeypatch.setattr(vgg16, "HIDDEN_UNITS", 8)  # of 4,096, which take seconds to be drawn
     network = NetworkConfig(backbone="vgg16", weights="none")
     settings = small_config(detector={"head": "native", "initialize": "classifier"})
     settings = dataclasses.replace(settings, network=network).resolved()

@@ -38,8 +38,15 @@ def finished(tmp_path_factory):
     work_dir = tmp_path_factory.mktemp("finished")
     runner.train(naming(epochs=0), small_options(work_dir))
     before = gc_net.load(work_dir / "model")
+    shutil.copytree(work_dir, work_dir / "before")
     runner.train(naming(), small_options(work_dir))
     return work_dir, before
+
+
+@pytest.fixture
+def without(finished, tmp_path):
+    """A copy of that run, as it was without the stage."""
+    return shutil.copytree(finished[0] / "before", tmp_path / "without")
 
 
 def split_of(count=5):
@@ -131,7 +138,7 @@ def test_layers_that_are_not_to_be_trained_stay_as_they_are(tmp_path):
 
 
 def test_a_run_stopped_while_the_second_classifier_learns_ends_with_the_same_weights(
-    finished, tmp_path, monkeypatch
+    finished, without, monkeypatch
 ):
     class Killed(BaseException):
         pass
@@ -146,17 +153,16 @@ def test_a_run_stopped_while_the_second_classifier_learns_ends_with_the_same_wei
 
     monkeypatch.setattr(loop, "_save", kill_once)
     with pytest.raises(Killed):
-        runner.train(naming(), small_options(tmp_path))
-    assert gc_net.load(tmp_path / "model").second_classifier is None
-    runner.train(naming(), small_options(tmp_path))
-    assert_same_weights(finished[0] / "model", tmp_path / "model")
+        runner.train(naming(), small_options(without))
+    assert gc_net.load(without / "model").second_classifier is None
+    runner.train(naming(), small_options(without))
+    assert_same_weights(finished[0] / "model", without / "model")
 
 
-def test_a_run_stopped_between_the_two_files_of_its_model_goes_on(finished, tmp_path, monkeypatch):
+def test_a_run_stopped_between_the_two_files_of_its_model_goes_on(finished, without, tmp_path):
     shutil.copytree(finished[0], tmp_path / "run")
     # The weights are those with the second classifier, the record is the one before.
-    runner.train(naming(epochs=0), small_options(tmp_path / "before"))
-    shutil.copy(tmp_path / "before/model/model.json", tmp_path / "run/model/model.json")
+    shutil.copy(without / "model/model.json", tmp_path / "run/model/model.json")
     assert gc_net.load(tmp_path / "run" / "model").second_classifier is None
     runner.train(naming(), small_options(tmp_path / "run"))
     assert gc_net.load(tmp_path / "run" / "model").second_classifier is not None
@@ -196,10 +202,12 @@ def test_settings_that_the_model_was_not_trained_with_are_refused(finished, tmp_
     assert not (tmp_path / "run" / "second_classifier").exists()
 
 
-def test_a_look_can_come_with_the_second_classifier(tmp_path):
+def test_a_look_can_come_with_the_second_classifier(finished, tmp_path):
     first = small_config(detector={"epochs": 1})
-    runner.train(first, small_options(tmp_path))
-    runner.train(naming(epochs=1), small_options(tmp_path), ["second_classifier"])
+    before = str(finished[0] / "before")
+    runner.train(first, small_options(tmp_path, reuse=before), ["detector"])
+    assert gc_net.load(tmp_path / "model").second_look == 0
+    runner.train(naming(epochs=1), small_options(tmp_path, reuse=before), ["second_classifier"])
     model = gc_net.load(tmp_path / "model")
     assert model.second_look == LOOK and model.second_classifier is not None
 

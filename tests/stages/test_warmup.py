@@ -92,7 +92,7 @@ def test_the_warm_up_is_a_stage_with_a_log_targets_and_a_detector(finished):
 
 def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finished, tmp_path):
     upright = config("rotated_rectangle", teacher=f"{TEACHER}:upright=true", epochs=1)
-    runner.train(upright, small_options(tmp_path), stages=("classifier", "warmup"))
+    runner.train(upright, small_options(tmp_path, reuse=str(finished)), stages=("warmup",))
     shown, turned = shown_targets(tmp_path), shown_targets(finished)
     assert not np.nan_to_num(shown[:, 4]).any()
     assert np.nan_to_num(turned[:, 4]).any()  # without, they have the angles of the maps
@@ -101,7 +101,7 @@ def test_descriptors_can_show_upright_shapes_to_a_detector_of_rotated_ones(finis
 
 def test_silhouettes_are_tighter_than_the_maps_that_found_them(finished, tmp_path):
     cut = config(teacher=TEACHER.replace("descriptors", "silhouettes"), epochs=1)
-    runner.train(cut, small_options(tmp_path), stages=("classifier", "warmup"))
+    runner.train(cut, small_options(tmp_path, reuse=str(finished)), stages=("warmup",))
     shown, coarse = shown_targets(tmp_path), shown_targets(finished)
     np.testing.assert_array_equal(np.isnan(shown), np.isnan(coarse))
     areas = [np.nanmean(found[:, 2] * found[:, 3]) for found in (shown, coarse)]
@@ -166,8 +166,8 @@ def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
     with monkeypatch.context() as patch:
         patch.setattr(runner.loop, "distributed_step", stopping)
         with pytest.raises(Stopped):
-            runner.train(config(), small_options(tmp_path))
-    runner.train(config(), small_options(tmp_path))
+            runner.train(config(), small_options(tmp_path), ["warmup"])
+    runner.train(config(), small_options(tmp_path), ["warmup"])
     assert_same_weights(tmp_path / "warmup" / "model", finished / "warmup" / "model")
 
 
@@ -243,7 +243,7 @@ class TestTeacher:
     def test_a_model_teaches_its_own_shapes_where_it_agrees_with_itself(self, finished, tmp_path):
         teacher = str(finished / "model")
         taught = config(teacher=teacher)
-        runner.train(taught, small_options(tmp_path), stages=("classifier", "warmup"))
+        runner.train(taught, small_options(tmp_path, reuse=str(finished)), stages=("warmup",))
         shown, weights = shown_targets(tmp_path), shown_targets(tmp_path, "weights")
         kept = np.array([int(weights.argmin())])  # where it is surest of nothing
         assert np.isfinite(shown).all()
@@ -280,12 +280,12 @@ class TestTeacher:
             runner.train(config(teacher="nowhere"), small_options(tmp_path))
 
 
-def test_without_epochs_the_detector_stays_as_the_warm_up_leaves_it(tmp_path):
+def test_without_epochs_the_detector_stays_as_the_warm_up_leaves_it(finished, tmp_path):
     warm_only = dataclasses.replace(
         config(), detector=dataclasses.replace(config().detector, epochs=0)
     )
-    runner.train(warm_only, small_options(tmp_path))
-    warm = load_model(tmp_path / "warmup" / "model").model.get_weights()
+    runner.train(warm_only, small_options(tmp_path, reuse=str(finished)))
+    warm = load_model(finished / "warmup" / "model").model.get_weights()
     kept = gc_net.load(tmp_path / "model").detector.get_weights()
     for before, after in zip(warm, kept, strict=True):
         np.testing.assert_array_equal(before, after)

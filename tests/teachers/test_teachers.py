@@ -26,6 +26,8 @@ from gc_net.teachers.silhouettes import Silhouettes
 from gc_net.teachers.targets import find_targets
 from tests.training.samples import ROOT, small_config, small_options
 
+CONFIG = small_config(classifier={"epochs": 1})
+
 
 class TestNames:
     def test_a_name_alone_has_the_defaults(self):
@@ -299,16 +301,21 @@ def center_of_mass(values):
     return (rows * values).sum() / values.sum(), (columns * values).sum() / values.sum()
 
 
+@pytest.fixture(scope="module")
+def classified(tmp_path_factory):
+    """A run with its classifier, which other runs take from there."""
+    work_dir = tmp_path_factory.mktemp("classified")
+    runner.train(CONFIG, small_options(work_dir), ["classifier"])
+    return str(work_dir)
+
+
 class TestSegmenter:
     @pytest.fixture(scope="class")
-    def lesson(self, tmp_path_factory):
-        config = small_config(classifier={"epochs": 1})
+    def lesson(self, classified):
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(TEACHERS._entries, "bright", Bright)
             patch.setattr(Bright, "trunk", lambda self, lesson, size: lesson.backbone.trunk(size))
-            options = small_options(tmp_path_factory.mktemp("run"))
-            with runner.Runner(config, options) as run:
-                run.train(["classifier"])
+            with runner.Runner(CONFIG, small_options(classified)) as run:
                 stage_run = runner.StageRun(run, run.units["detector"])
                 yield warmup._lesson(stage_run, stage_run.load("classifier"))
 
@@ -374,10 +381,8 @@ class TestMasks:
         found = Segmenter().soft_masks(maps, values, values > 0)
         np.testing.assert_allclose(found, [[[0, 0.25], [0.5, 1]]], atol=1e-6)
 
-    def test_they_are_kept_with_the_targets(self, middle, tmp_path):
-        config = small_config(classifier={"epochs": 1})
-        with runner.Runner(config, small_options(tmp_path)) as run:
-            run.train(["classifier"])
+    def test_they_are_kept_with_the_targets(self, middle, classified, tmp_path):
+        with runner.Runner(CONFIG, small_options(tmp_path, reuse=classified)) as run:
             stage_run = runner.StageRun(run, run.units["detector"])
             lesson = warmup._lesson(stage_run, stage_run.load("classifier"))
             lesson = dataclasses.replace(lesson, with_masks=True)
@@ -396,23 +401,22 @@ def middle(monkeypatch):
 class TestOneMore:
     """A teacher that is registered can be named, asked, and joined with others."""
 
-    def train(self, folder, teacher):
-        config = dataclasses.replace(
-            small_config(classifier={"epochs": 1}),
-            warmup=WarmupConfig(epochs=1, batch_size=6, teacher=teacher),
-        )
-        runner.train(config, small_options(folder), stages=("classifier", "warmup"))
+    def train(self, folder, teacher, classified):
+        settings = WarmupConfig(epochs=1, batch_size=6, teacher=teacher)
+        config = dataclasses.replace(CONFIG, warmup=settings)
+        runner.train(config, small_options(folder, reuse=classified), stages=("warmup",))
         with np.load(folder / "warmup" / "targets.npz") as file:
             return Targets(file["coefficients"], file["weights"])
 
-    def test_it_is_asked_by_name(self, middle, tmp_path):
-        targets = self.train(tmp_path, "middle:side=0.25")
+    def test_it_is_asked_by_name(self, middle, classified, tmp_path):
+        targets = self.train(tmp_path, "middle:side=0.25", classified)
         assert (targets.coefficients[:, 2:4] == 0.25).all() and (targets.weights == 1).all()
         assert '"teacher": "middle:side=0.25"' in (tmp_path / "config.json").read_text()
 
-    def test_it_joins_a_committee(self, middle, tmp_path):
+    def test_it_joins_a_committee(self, middle, classified, tmp_path):
         described = "descriptors:weights=classifier:image_size=64"
-        targets = self.train(tmp_path, f"middle:side=0.25+{described}+middle:side=0.75:share=2")
+        committee = f"middle:side=0.25+{described}+middle:side=0.75:share=2"
+        targets = self.train(tmp_path, committee, classified)
         assert len(targets.indices) and (targets.weights < 1).all()
         assert targets.weights.std() > 0
 

@@ -11,7 +11,7 @@ import pytest
 from tools import program
 from tools.__main__ import NAMES, summary
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 
 def run(*arguments, cwd=ROOT, **environment):
