@@ -112,7 +112,7 @@ class EfficientNetLite(Backbone):
         return repeats if stage in (1, len(STAGES)) else math.ceil(self.depth * repeats)
 
     def _wide(self, channels):
-        """Return scaled channels as the nearest multiple of 8, which no network here is below."""
+        """Return the channels of this network for those of Lite0: a multiple of 8."""
         return int(self.width * channels + 4) // 8 * 8
 
     def _last_of_stage(self, stage):
