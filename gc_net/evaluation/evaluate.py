@@ -12,6 +12,7 @@ from gc_net import engines
 from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Unreadable
 from gc_net.data.splits import DataError, Dataset, Truth
+from gc_net.datasets import open_dataset
 from gc_net.engines.base import Engine
 from gc_net.evaluation import (
     intervals,
@@ -37,7 +38,6 @@ from gc_net.report.images import image_reader, mask_renderer, mean_color
 from gc_net.report.report import remove_report, write_report
 from gc_net.run_files import RunError
 from gc_net.stages.config import DataConfig
-from gc_net.training.data import open_dataset
 
 
 def run_evaluation(
