@@ -122,13 +122,8 @@ def continued(config: TrainConfig, options: RunOptions) -> TrainConfig:
         config_there = TrainConfig.from_dict(recorded)
     except (TypeError, ValueError):
         return config  # of another version; what differs is said when it is compared
-    values = config.to_dict()
-    given = {
-        name: (values if section is None else values[section])[field.name]
-        for name, (section, field) in setting_flags().items()
-        if flags.FLAGS[name].present or (name == "dataset_options" and flags.FLAGS.boxes)
-    }
-    found = with_flags(config_there, given)
+    given = {name: flags.FLAGS[name].value for name in setting_flags() if flags.FLAGS[name].present}
+    found = _with_boxes(with_flags(config_there, given))
     if found.resolved() != config.resolved() and options.verbose:
         print(f"Settings that are not given are those of the run in {folder}.", flush=True)
     return found

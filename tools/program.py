@@ -126,7 +126,7 @@ def given_by_hand(arguments: Iterable[str]) -> frozenset[str]:
     return frozenset(word.partition("=")[0] for word in words)
 
 
-def without_foreign(argv):
+def without_foreign(argv: list[str]) -> list[str]:
     """Return a command line with its recipes read in, less what in them is for training alone.
 
     So every tool takes a recipe. A flag that is given by hand and not known stays an error.
