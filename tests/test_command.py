@@ -177,6 +177,25 @@ def test_libraries_say_nothing_but_warnings_unless_asked_to():
     assert written("--verbosity=0").count("of a library") == 2
 
 
+WARNING = """
+import warnings
+from tools import program
+
+@program.tool()
+def main(_):
+    warnings.warn("Look at it.")
+
+program.run(main)
+"""
+
+
+def test_a_warning_is_one_line_without_the_code_that_said_it():
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", WARNING]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert done.stderr == "Warning: Look at it.\n"
+
+
 QUIET = """
 import os, tools
 import tensorflow as tf

@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 
 from absl import app, flags
@@ -17,6 +18,8 @@ from absl import app, flags
 RESUMES = "The same command resumes where this stopped."
 _HELP = ("--help", "-help", "--helpshort", "-helpshort", "-h", "-?")
 _WIDTH = 100
+
+_formatwarning = warnings.formatwarning
 
 # Titles of groups of flags, and the names of the flags in them.
 _groups: dict[str, list[str]] = {}
@@ -97,6 +100,14 @@ def _quieten_libraries():
     if not flags.FLAGS["verbosity"].present:
         flags.FLAGS.verbosity = -1  # warnings; absl leaves what is set as it is
         logging.getLogger("gc_net").setLevel(logging.INFO)
+        warnings.formatwarning = _plain_warning
+
+
+def _plain_warning(message, category, *place, **line):
+    """Return what is meant for the user without the line of code that said it."""
+    if issubclass(category, UserWarning):
+        return f"Warning: {message}\n"
+    return _formatwarning(message, category, *place, **line)
 
 
 def _command(main):

@@ -37,6 +37,7 @@ from gc_net.record import Record
 from gc_net.report.images import image_reader, mask_renderer, mean_color
 from gc_net.report.report import remove_report, write_report
 from gc_net.run_files import RunError
+from gc_net.saving import model_folder
 from gc_net.stages.config import DataConfig
 
 
@@ -82,6 +83,7 @@ def run_evaluation(
     protocol = protocols.get(options.get("protocol", "paper"))
     if score_maps:
         wsoleval.check_frame(protocol)
+    model_dir = model_folder(model_dir)  # its run's logs lie beside it
     localizer = method_localizer.load(model_dir)
     if callable(dataset):
         dataset = dataset(localizer.record)
