@@ -6,6 +6,7 @@ work too (`GCNet.save`); they keep the optimizer's state, to resume training.
 """
 
 import dataclasses
+import glob
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -54,7 +55,7 @@ def model_folder(path: str | os.PathLike) -> str:
     """
     path = os.path.expanduser(os.fspath(path))
     if os.path.isfile(path) or _is_export(path):
-        kind = "a file" if os.path.isfile(path) else "a SavedModel"
+        kind = "a file" if os.path.isfile(path) else "an export"
         raise ValueError(
             f"{path!r} is {kind}. Expected the folder of a model, with its {MODEL_FILE}, or of the "
             "run that trained it. A .tflite file or a SavedModel is made from such a folder by "
@@ -65,10 +66,10 @@ def model_folder(path: str | os.PathLike) -> str:
 
 
 def _is_export(path):
-    """Return whether a folder is a SavedModel, or holds its versions, and has no `model.json`."""
+    """Return whether a folder holds a SavedModel, its versions or TFLite files, and no model."""
     if os.path.exists(os.path.join(path, MODEL_FILE)):
         return False
-    return any(
+    return bool(glob.glob(os.path.join(glob.escape(path), "*.tflite"))) or any(
         os.path.exists(os.path.join(path, version, "saved_model.pb")) for version in ("", "1")
     )
 

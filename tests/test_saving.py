@@ -201,14 +201,17 @@ def test_a_record_says_what_it_does_not_know():
 
 
 def test_what_was_exported_is_no_model_to_load(tmp_path):
-    """A .tflite file, a SavedModel, or the folder of its versions."""
+    """A .tflite file, a folder of some, a SavedModel, or the folder of its versions."""
     (tmp_path / "model_int8.tflite").write_bytes(b"")
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "model_int8.tflite").write_bytes(b"")
     (tmp_path / "birds" / "1").mkdir(parents=True)
     (tmp_path / "birds" / "1" / "saved_model.pb").write_bytes(b"")
     for name, kind in (
         ("model_int8.tflite", "a file"),
-        ("birds", "a SavedModel"),
-        ("birds/1", "a SavedModel"),
+        ("small", "an export"),
+        ("birds", "an export"),
+        ("birds/1", "an export"),
     ):
         with pytest.raises(ValueError, match=f"is {kind}\\. Expected the folder of a model"):
             load_localizer(model_folder(tmp_path / name))

@@ -2,14 +2,22 @@
 
 import dataclasses
 import inspect
+import os
 import sys
-from collections.abc import Iterable
 
 from absl import app, flags
 
+from gc_net.datasets import DATASETS
 from gc_net.settings import Settings, flag_name, is_section, plain_type
+from gc_net.stages import run_folder
 from gc_net.stages.budget import Budget
-from gc_net.stages.config import PLAIN_SECTIONS, RunOptions, TrainConfig
+from gc_net.stages.config import (
+    PLAIN_SECTIONS,
+    RunOptions,
+    TrainConfig,
+    setting_flags,
+    with_flags,
+)
 
 from . import path_flags, program
 
@@ -61,7 +69,12 @@ def sections() -> dict[str, type[Settings]]:
 
 
 def define_run() -> None:
-    """Define the flags of a run: all of `TrainConfig` and of `RunOptions`."""
+    """Define the flags of a run: all of `TrainConfig`, of `RunOptions`, and the test boxes."""
+    path_flags.define(
+        "boxes",
+        None,
+        "Box file of a folder, for evaluation alone: COCO .json, .csv, or a folder of XMLs.",
+    )
     for name, section in sections().items():
         define(section, prefix="" if name in PLAIN_SECTIONS else f"{name}_")
     define(TrainConfig)
@@ -74,13 +87,46 @@ def read_run() -> tuple[TrainConfig, RunOptions]:
         name: read(section, prefix="" if name in PLAIN_SECTIONS else f"{name}_")
         for name, section in sections().items()
     }
-    return read(TrainConfig, **found), read(RunOptions)
+    config, options = read(TrainConfig, **found), read(RunOptions)
+    return _with_boxes(config), options
 
 
-def given_by_hand(arguments: Iterable[str]) -> frozenset[str]:
-    """Return the names of the flags on a command line, without those of its flagfiles."""
-    words = [argument.lstrip("-") for argument in arguments if argument.startswith("-")]
-    return frozenset(word.partition("=")[0] for word in words)
+def _with_boxes(config):
+    """Return settings with the boxes of --boxes among the options of their dataset."""
+    boxes = flags.FLAGS.boxes
+    if boxes is None:
+        return config
+    if "boxes" not in inspect.signature(DATASETS.get(config.data.dataset)).parameters:
+        raise app.UsageError(
+            f"The dataset {config.data.dataset} has its own boxes; leave out --boxes."
+        )
+    given = ",".join(filter(None, [config.data.dataset_options, f"boxes={boxes}"]))
+    return with_flags(config, {"dataset_options": given})
+
+
+def continued(config: TrainConfig, options: RunOptions) -> TrainConfig:
+    """Return settings in which those that were not given are those of the run that is continued.
+
+    That is the run in `work_dir`, or else the first of `reuse`, so that another shape or one more
+    stage does not mean typing all flags again. Where a recipe is given, it says all that is meant.
+    """
+    if "flagfile" in program.given_by_hand(sys.argv[1:]):
+        return config
+    for folder in [options.work_dir, *options.reuse.split(",")]:
+        recorded = run_folder.read_settings(os.path.expanduser(folder)) if folder else None
+        if recorded is not None:
+            break
+    else:
+        return config
+    try:
+        config_there = TrainConfig.from_dict(recorded)
+    except (TypeError, ValueError):
+        return config  # of another version; what differs is said when it is compared
+    given = {name: flags.FLAGS[name].value for name in setting_flags() if flags.FLAGS[name].present}
+    found = _with_boxes(with_flags(config_there, given))
+    if found.resolved() != config.resolved() and options.verbose:
+        print(f"Settings that are not given are those of the run in {folder}.", flush=True)
+    return found
 
 
 def run_stages(
@@ -95,7 +141,8 @@ def run_stages(
     """
     try:
         config, options = read_run()
-        budget = None if budget is None else Budget(budget, given_by_hand(sys.argv[1:]))
+        config = continued(config, options)
+        budget = None if budget is None else Budget(budget, program.given_by_hand(sys.argv[1:]))
     except ValueError as error:
         raise app.UsageError(str(error)) from None
     with program.ending_plainly(interrupted=program.RESUMES):

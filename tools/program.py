@@ -1,6 +1,7 @@
 """Shared by all tools: readable help, and errors in one line."""
 
 import contextlib
+import dataclasses
 import errno
 import functools
 import logging
@@ -9,6 +10,7 @@ import re
 import signal
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 
 from absl import app, flags
@@ -16,6 +18,8 @@ from absl import app, flags
 RESUMES = "The same command resumes from here."
 _HELP = ("--help", "-help", "--helpshort", "-helpshort", "-h", "-?")
 _WIDTH = 100
+
+_formatwarning = warnings.formatwarning
 
 # Titles of groups of flags, and the names of the flags in them.
 _groups: dict[str, list[str]] = {}
@@ -96,6 +100,14 @@ def _quieten_libraries():
     if not flags.FLAGS["verbosity"].present:
         flags.FLAGS.verbosity = -1  # warnings; absl keeps a value that is set
         logging.getLogger("gc_net").setLevel(logging.INFO)
+        warnings.formatwarning = _plain_warning
+
+
+def _plain_warning(message, category, *place, **line):
+    """Return what is meant for the user without the line of code that said it."""
+    if issubclass(category, UserWarning):
+        return f"Warning: {message}\n"
+    return _formatwarning(message, category, *place, **line)
 
 
 def _command(main):
@@ -111,12 +123,36 @@ def _parse(main, argv):
         print(help_text(main))
         sys.exit(0)
     try:
-        arguments = flags.FLAGS(argv)
+        arguments = flags.FLAGS(without_foreign(argv))
     except flags.Error as error:
         message = " ".join(map(_complaint, str(error).splitlines()))
         _end(f"{message} See {_command(main)} --help.", 1)
     _quieten_libraries()
     return arguments
+
+
+def given_by_hand(arguments: Iterable[str]) -> frozenset[str]:
+    """Return the names of the flags on a command line, without those of its flagfiles."""
+    words = [argument.lstrip("-") for argument in arguments if argument.startswith("-")]
+    return frozenset(word.partition("=")[0] for word in words)
+
+
+def without_foreign(argv: list[str]) -> list[str]:
+    """Return a command line with its recipes read in, less what in them is for training alone.
+
+    So every tool takes a recipe. A flag that is given by hand and not known stays an error.
+    """
+    words = [argv[0], *flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)]
+    foreign = given_by_hand(words[1:]) - given_by_hand(argv[1:]) - set(flags.FLAGS)
+    if not foreign:
+        return words
+    from gc_net.stages.config import RunOptions, setting_flags
+
+    of_training = {*setting_flags(), *(field.name for field in dataclasses.fields(RunOptions))}
+    # A flag that is on or off may be written --noflag.
+    of_training |= {"boxes"} | {f"no{name}" for name in of_training}
+    foreign = {name for name in foreign & of_training if name.removeprefix("no") not in flags.FLAGS}
+    return [word for word in words if not given_by_hand([word]) & foreign]
 
 
 def _complaint(line):

@@ -7,7 +7,7 @@ contents. The result is a `Report` (`gc_net.datasets.check_report`).
 import concurrent.futures
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,14 +28,19 @@ BOX_TOLERANCE = 1.0
 
 
 def check_dataset(
-    dataset: "Dataset", workers: int | None = None, batch_size: int = 1, num_folds: int = 1
+    dataset: "Dataset",
+    workers: int | None = None,
+    batch_sizes: Mapping[str, int] | None = None,
+    num_folds: int = 0,
 ) -> Report:
     """Return the `Report` of a dataset.
 
     Args:
         dataset: A `Dataset`.
         workers: Number of threads; one for each processor if None.
-        batch_size, num_folds: Of the planned training: each classifier needs a batch.
+        batch_sizes: Images in a step of each stage of the planned training, by what its flags begin
+            with. Every stage needs a batch.
+        num_folds: Its fold classifiers, which see only the images of the other folds.
 
     Example:
         report = check_dataset(datasets.get("folder", data_dir="my_photos"))
@@ -53,7 +58,7 @@ def check_dataset(
         duplicates_across_classes=mislabelled,
         num_duplicates_within=within,
         unread=getattr(dataset, "unread_pictures", list)(),
-        batch_size=batch_size,
+        batch_sizes=dict(batch_sizes or {}),
         num_folds=num_folds,
     )
 

@@ -49,7 +49,7 @@ class Report:
 
     Attributes:
         unread: Pictures of kinds that cannot be read.
-        batch_size, num_folds: Of the planned training.
+        batch_sizes, num_folds: Of the planned training, see `check_dataset`.
     """
 
     dataset: str
@@ -60,8 +60,8 @@ class Report:
     duplicates_across_classes: list[list[str]]
     num_duplicates_within: int
     unread: list[str] = dataclasses.field(default_factory=list)
-    batch_size: int = 1
-    num_folds: int = 1
+    batch_sizes: dict[str, int] = dataclasses.field(default_factory=dict)
+    num_folds: int = 0
 
     @property
     def problems(self) -> list[tuple[str, Sequence[str]]]:
@@ -88,15 +88,18 @@ class Report:
         """Return problems that would stop a training, or from which it would learn nothing."""
         counts = self.splits["train"].class_counts
         readable = self.splits["train"].num_images - len(self.splits["train"].unreadable)
-        # A classifier of one fold is fitted on the images of the others.
-        share = readable if self.num_folds < 2 else readable - -(-readable // self.num_folds)
         few = []
-        if share < self.batch_size:
-            folds = f" in {self.num_folds} folds, {share:,} a classifier" * (self.num_folds > 1)
-            few.append(
-                f"{readable:,} images{folds}, fewer than a batch of {self.batch_size}: add some, "
-                f"or lower the batch sizes (--classifier_batch_size={max(1, share // 2)})"
-            )
+        for stage, batch_size in self.batch_sizes.items():
+            count, folds = readable, ""
+            if stage == "classifier" and self.num_folds:
+                # A classifier of one fold is fitted on the images of the others.
+                count -= -(-readable // self.num_folds)
+                folds = f" in {self.num_folds} folds, {count:,} a classifier"
+            if count < batch_size:
+                few.append(
+                    f"{readable:,} images{folds}, fewer than a batch of {batch_size}: add some, or "
+                    f"give --{stage}_batch_size={max(1, count // 2)}"
+                )
         alone = len(self.class_names) == 1
         single = [name for name, count in zip(self.class_names, counts, strict=True) if count == 1]
         return [

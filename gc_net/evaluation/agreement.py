@@ -110,12 +110,21 @@ def believed(
     return {**found, "verdict": verdict(found)}
 
 
-def verdict(found: Mapping[str, float]) -> str:
-    """Return what the numbers of `believed` mean, and what to do next."""
+def way_gone(found: Mapping[str, float]) -> float:
+    """Return how far a detector is from one that does not look (0) to a perfect one (1)."""
+    blind = _blind(found)
+    return (found["agreement"] - blind) / max(1 - blind, 1e-6)
+
+
+def _blind(found):
     # A detector that does not look places the same shapes in one image as in others. A constant one
     # would agree as much with itself. Slender shapes that follow objects may agree little more.
-    blind = found.get("shuffled", found["constant"])
-    gone = (found["agreement"] - blind) / max(1 - blind, 1e-6)
+    return found.get("shuffled", found["constant"])
+
+
+def verdict(found: Mapping[str, float]) -> str:
+    """Return what the numbers of `believed` mean, and what to do next."""
+    gone = way_gone(found)
     if gone < HARDLY:
         word = "hardly follow the images"
         advice = (
@@ -130,7 +139,7 @@ def verdict(found: Mapping[str, float]) -> str:
         advice = "Look at the doubtful ones in report.html before the labels are used."
     text = (
         f"The shapes {word}: those in shifted and mirrored windows of one image overlap by "
-        f"{found['agreement']:.2f}, and those of different images by {blind:.2f}."
+        f"{found['agreement']:.2f}, and those of different images by {_blind(found):.2f}."
     )
     if "committee" in found:
         text += f" The members of the teacher's committee agreed to {found['committee']:.2f}."

@@ -12,6 +12,7 @@ from gc_net import engines
 from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Unreadable
 from gc_net.data.splits import DataError, Dataset, Truth
+from gc_net.datasets import open_dataset
 from gc_net.engines.base import Engine
 from gc_net.evaluation import (
     intervals,
@@ -35,8 +36,8 @@ from gc_net.methods.localizer import MethodLocalizer
 from gc_net.report.images import image_reader, mask_renderer, mean_color
 from gc_net.report.report import remove_report, write_report
 from gc_net.run_files import RunError
+from gc_net.saving import model_folder
 from gc_net.stages.config import DataConfig
-from gc_net.training.data import open_dataset
 from gc_net.training_record import TrainingRecord
 
 
@@ -83,6 +84,7 @@ def run_evaluation(
     protocol = protocols.get(options.get("protocol", "paper"))
     if score_maps:
         wsoleval.check_frame(protocol)
+    model_dir = model_folder(model_dir)  # its run's logs lie beside it
     localizer = method_localizer.load(model_dir)
     if callable(dataset):
         dataset = dataset(localizer.record)

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from gc_net.data.splits import ImageError
+from gc_net.datasets import open_dataset
 from gc_net.figures import drawing
 from gc_net.figures.contact_sheet import classes_in_turn
 from gc_net.figures.picture_files import save_picture
 from gc_net.metrics import box_iou
 from gc_net.settings import Settings
-from gc_net.training.data import open_dataset
 
 GALLERY_FILE = "gallery.jpg"
 _COUNT = 12

@@ -195,7 +195,8 @@ def _has_method(metrics, name):
 
 
 def _shared_cache(config, options):
-    from gc_net.training.data import cache_folder, open_dataset
+    from gc_net.datasets import open_dataset
+    from gc_net.training.data import cache_folder
 
     return cache_folder(options, open_dataset(config.data).split("train"), config.data)
 

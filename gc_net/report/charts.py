@@ -36,6 +36,7 @@ def training(history: Mapping[str, Mapping[str, np.ndarray]]) -> list[Chart]:
     charts = []
     for stage, columns in history.items():
         epochs = columns.get("epoch", np.arange(len(next(iter(columns.values())))))
+        epochs = np.asarray(epochs) + 1  # as training counts them on the screen
         for kind, title in (("loss", "losses"), ("accuracy", "accuracies")):
             series = {
                 name.replace("_", " "): values
@@ -59,7 +60,11 @@ def statistics(evaluation: Evaluation) -> list[Chart]:
     title = "Confidence" if name == "confidence" else "Probability of the image's own class"
     return [
         _area_histogram(evaluation),
-        _share_histogram(f"{title}: mean {sure.mean():.2f}", sure, "probability"),
+        _share_histogram(
+            f"{title}: mean {sure.mean():.2f}",
+            sure,
+            "confidence" if name == "confidence" else "probability",
+        ),
     ]
 
 
@@ -69,6 +74,8 @@ def line_chart(title: str, x: Sequence[float], series: Mapping[str, Sequence[flo
     # Epochs are whole numbers.
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     plots.draw_curves(axes, x, series, legend=False)
+    if len(x) == 1:
+        axes.set_xlim(x[0] - 1, x[0] + 1)
     described = []
     for name, values in series.items():
         known = np.asarray(values)[np.isfinite(values)]

@@ -111,7 +111,8 @@ def _case(evaluation, row, image, mask, outline):
     difference = (image - mean_color) * mask[..., None]
     label, top = evaluation.labels[row], evaluation.top_classes[row, 0]
     probability = evaluation.top_probabilities[row, 0]
-    if np.isfinite(evaluation.iou[row]):
+    has_box = bool(np.isfinite(evaluation.iou[row]))
+    if has_box:
         right = bool(evaluation.located[row])
         word = "right" if right else "wrong"
         verdict = f"{word} · IoU {evaluation.iou[row]:.2f}"
@@ -124,6 +125,7 @@ def _case(evaluation, row, image, mask, outline):
     return {
         "label": label,
         "right": right,
+        "has_box": has_box,
         "name": evaluation.class_names[label],
         "described": described,
         "verdict": verdict,

@@ -167,6 +167,9 @@ def _next_steps(evaluation, has_boxes):
             "command": f"gc-net predict {model} --images=photos --output=labels --previews=50",
         }
     ]
+    longer = _longer(evaluation)
+    if longer:
+        steps.insert(0, {"why": "Train twice as long, on the same classifier", "command": longer})
     if not has_boxes:
         steps += [
             {
@@ -179,3 +182,22 @@ def _next_steps(evaluation, has_boxes):
             },
         ]
     return steps
+
+
+def _longer(evaluation):
+    """Return the command that trains longer where shapes hardly follow the images, or None."""
+    from gc_net.evaluation.agreement import HARDLY, way_gone
+    from gc_net.stages.run_folder import read_settings
+
+    agreement, run_dir = evaluation.metrics.get("agreement"), os.path.dirname(evaluation.model)
+    settings = read_settings(run_dir)
+    if settings is None or not agreement or way_gone(agreement) >= HARDLY:
+        return None
+    flags = [
+        f"--{stage}_{length}={2 * settings[stage][length]}"
+        for stage in ("warmup", "detector")
+        for length in ("epochs", "steps", "min_steps", "max_steps")
+        if settings.get(stage, {}).get(length)
+    ]
+    places = [f"--reuse={run_dir}", f"--work_dir={run_dir}_longer"]
+    return shlex.join(["gc-net", "train", *places, *flags])

@@ -4,9 +4,10 @@ import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from gc_net.methods import GC_NET
 from gc_net.settings import Settings
 from gc_net.stages import STAGES
-from gc_net.stages.base import Stage
+from gc_net.stages.base import Stage, is_trained
 
 COMMON = ("seed", "mixed_precision", "deterministic")
 
@@ -22,6 +23,26 @@ def settings_read(stage: type[Stage]) -> set[str]:
 def reads_images(unit: Stage) -> bool:
     """Return whether the result of a stage depends on the training images."""
     return "data" in settings_read(type(unit))
+
+
+def asked_for(config: Settings) -> dict[str, Stage]:
+    """Return the trainings that the settings ask for, by name."""
+    kinds = [STAGES.get(name) for name in STAGES]
+    if config.classifier.method != GC_NET:
+        kinds = [kind for kind in kinds if kind.of_all_methods]
+    return {unit.name: unit for kind in kinds for unit in kind.units(config)}
+
+
+def batch_sizes(config: Settings) -> dict[str, int]:
+    """Return the number of images in a step of each stage, by what the stage's flags begin with.
+
+    A training on fewer images stops before it begins.
+    """
+    return {
+        unit.section or unit.name: unit.own_settings(config).batch_size
+        for unit in asked_for(config).values()
+        if reads_images(unit) and is_trained(unit.own_settings(config))
+    }
 
 
 def needed(unit: Stage, units: Mapping[str, Stage]) -> list[Stage]:

@@ -140,7 +140,9 @@ def check_settings(folder: str, given: Mapping[str, Any]) -> None:
         listing = "\n".join(f"  {line}" for line in found)
         raise RunError(
             f"{folder} holds a run with other settings:\n{listing}\n"
-            "Choose another --work_dir, delete this one, or use its settings."
+            "Choose another --work_dir, delete this one, or use its settings. With "
+            f"--reuse={os.path.dirname(folder)} another --work_dir takes from this run all stages "
+            "that its settings do not change."
         )
 
 

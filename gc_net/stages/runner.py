@@ -26,6 +26,7 @@ import keras
 
 from gc_net.classifier import Classifier
 from gc_net.data.splits import Dataset
+from gc_net.datasets import open_dataset
 from gc_net.localizer import Localizer
 from gc_net.methods import GC_NET
 from gc_net.run_files import RunError, explained_write_errors
@@ -34,12 +35,12 @@ from gc_net.stages import STAGES, run_folder
 from gc_net.stages.base import Stage, num_steps
 from gc_net.stages.budget import Budget, Images, described, pick
 from gc_net.stages.config import RunOptions, TrainConfig, with_flags
-from gc_net.stages.dependencies import in_order, needed, reads_images, recorded_settings
+from gc_net.stages.dependencies import asked_for, in_order, needed, reads_images, recorded_settings
 from gc_net.stages.image_record import ImageRecord, check_images
 from gc_net.stages.stage_run import StageRun
 from gc_net.training import devices, estimate, loop
 from gc_net.training.callbacks import CsvLog, ProgressBar, Scalars
-from gc_net.training.data import TrainingData, cache_folder, open_dataset
+from gc_net.training.data import TrainingData, cache_folder
 from gc_net.training_record import TrainingRecord
 
 REQUIRED_PARTS = {"classifier", "detector", "generator"}
@@ -102,13 +103,9 @@ class Runner:
         self.work_dir = _full_path(options.work_dir)
         self.model_dir = os.path.join(self.work_dir, "model")
         self.reused = [_full_path(path) for path in options.reuse.split(",") if path]
-        kinds = [STAGES.get(name) for name in STAGES]
         self._is_gc_net = self.config.classifier.method == GC_NET
         self._required_parts = REQUIRED_PARTS if self._is_gc_net else REQUIRED_PARTS_OF_METHODS
-        if not self._is_gc_net:
-            kinds = [kind for kind in kinds if kind.of_all_methods]
-        units = [unit for kind in kinds for unit in kind.units(self.config)]
-        self.units = {unit.name: unit for unit in units}
+        self.units = asked_for(self.config)
         self._folders = {}
         self._picked, self._announced = None, False
         self._given_dataset = dataset

@@ -7,28 +7,16 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from gc_net import datasets
 from gc_net.data.cache import ImageCache
 from gc_net.data.loading import Unreadable
 from gc_net.data.pipeline import explained, num_steps, training_batches
-from gc_net.data.splits import DataError, Dataset, Split
+from gc_net.data.splits import DataError, Split
 from gc_net.data.transforms import default_resize_size, random_windows
 from gc_net.settings import Settings
 from gc_net.training.devices import check_batch_size
 
 # Larger caches of decoded images are made only on request.
 AUTO_CACHE_BYTES = 4e9
-
-
-def open_dataset(config: Settings, **more: Any) -> Dataset:
-    """Open the dataset that a `DataConfig` names; `more` options replace its own."""
-    options = {"data_dir": config.data_dir, **config.options(), **more}
-    try:
-        return datasets.get(config.dataset, **options)
-    except TypeError as error:
-        raise DataError(
-            f"The dataset {config.dataset!r} cannot be opened with {options}: {error}"
-        ) from error
 
 
 class TrainingData:

@@ -28,6 +28,9 @@ def problems(root, **options):
     return dict(report.problems)
 
 
+RECIPE = pathlib.Path(__file__).parents[2] / "recipes" / "photos.flags"
+
+
 def run_tool(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "tools.check", *map(str, arguments)],
@@ -78,17 +81,19 @@ def test_what_a_training_would_stop_at_is_said_before(photos, monkeypatch):
         monkeypatch.setattr(f"gc_net.{module}.IMAGE_EXTENSIONS", {".png", ".jpg"})
     with pytest.warns(UserWarning, match="Left out"):
         dataset = Folder(photos)
-    found = dict(check_dataset(dataset, workers=2, batch_size=5, num_folds=2).problems)
+    sizes = {"classifier": 5, "warmup": 10, "detector": 8}
+    found = dict(check_dataset(dataset, workers=2, batch_sizes=sizes, num_folds=2).problems)
     assert found == {
         "too few training images": [
-            "8 images in 2 folds, 4 a classifier, fewer than a batch of 5: add some, or lower the "
-            "batch sizes (--classifier_batch_size=2)"
+            "8 images in 2 folds, 4 a classifier, fewer than a batch of 5: add some, or give "
+            "--classifier_batch_size=2",
+            "8 images, fewer than a batch of 10: add some, or give --warmup_batch_size=4",
         ],
         "classes with one training image": ["owls: add images, or leave the class out"],
         "pictures of kinds that are not read; convert them to JPEG, or `pip install pillow-heif` "
         "for HEIC": ["train/dogs/a.nef", "train/dogs/b.HEIC"],
     }
-    enough = dict(check_dataset(dataset, workers=2, batch_size=8).problems)
+    enough = dict(check_dataset(dataset, workers=2, batch_sizes={"classifier": 8}).problems)
     assert "too few training images" not in enough
 
 
@@ -208,10 +213,13 @@ def test_drawn_images_are_checked_too():
 
 
 def test_the_tool_tells_by_its_exit_status(photos, tmp_path):
-    sound = run_tool("--data_dir", photos, "--batch_size=3")
+    sound = run_tool("--data_dir", photos, "--classifier_batch_size=3", "--detector_batch_size=3")
     assert (sound.returncode, sound.stderr) == (0, "")
     assert "No problems found." in sound.stdout
     (photos / "train/cats/000.png").write_bytes(b"")
+    # As a training by the same recipe would.
+    recipe = run_tool("--flagfile", RECIPE, "--data_dir", photos)
+    assert recipe.returncode == 1 and "--warmup_batch_size=" in recipe.stdout
     broken = run_tool("--data_dir", photos, "--json", tmp_path / "report.json")
     assert broken.returncode == 1 and "unreadable train images: 1" in broken.stdout
     assert (tmp_path / "report.json").exists()

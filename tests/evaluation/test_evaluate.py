@@ -458,6 +458,15 @@ class TestAnEvaluationThatIsThere:
         metrics = run_evaluation(model_dir, output_dir=output, methods=[], **other)
         assert json.loads((output / "metrics.json").read_text()) == metrics
 
+    def test_shows_the_training_where_the_folder_of_the_run_is_given(self, folders):
+        model_dir, output = folders
+        run = model_dir.parent
+        (run / "config.json").write_text("{}")
+        (run / "detector").mkdir()
+        (run / "detector" / "log.csv").write_text("epoch,loss\n0,1.5\n")
+        run_evaluation(run, Blocks(), output, methods=[])
+        assert "Detector: losses" in (output / "report.html").read_text()
+
     @pytest.mark.parametrize("bad", [(), (4,)])
     def test_is_replaced_by_one_measured_alike(self, folders, bad):
         model_dir, output = folders

@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pytest
 
+from gc_net.datasets import open_dataset
 from gc_net.experiments import rivals, rivals_gallery, rivals_table
 from gc_net.experiments.published import PUBLISHED, published
 from gc_net.experiments.sweep import changed
@@ -17,7 +18,6 @@ from gc_net.methods import METHODS
 from gc_net.stages import runner
 from gc_net.stages.config import DataConfig, NetworkConfig, RunOptions, TrainConfig
 from gc_net.stages.run_folder import make_folder, write_json, write_settings
-from gc_net.training.data import open_dataset
 from tests.training.samples import run_tool, small_config, small_options
 
 CONFIG = TrainConfig(

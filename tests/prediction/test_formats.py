@@ -14,6 +14,7 @@ from gc_net.datasets.annotations import read_boxes
 from gc_net.prediction import formats
 from gc_net.prediction.prediction import ClassScore, Ellipse, OrientedBox, Prediction
 from tests.prediction.models import CLASS_NAMES, encode, noise
+from tests.prediction.readers import by_rules_of_yolo
 
 
 def make(size, corners=None, ellipse=None, box_xyxy=None, class_id=1, **more):
@@ -102,24 +103,6 @@ def test_yolo_labels_are_relative_centres_and_sizes(tmp_path):
     assert classes.read_text("utf-8").splitlines() == list(CLASS_NAMES)
 
 
-def read_as_ultralytics(data_yaml, split):
-    """Return {image: rows of its label file} by the rules that Ultralytics documents."""
-    settings = {}
-    for text in data_yaml.read_text("utf-8").splitlines():
-        if not text.startswith(("#", " ", "names")):
-            key, value = text.split(": ", 1)
-            settings[key] = json.loads(value) if value.startswith('"') else value
-    folder = Path(settings["path"]) / settings[split]
-    assert folder.is_absolute() and folder.is_dir()
-    found = {}
-    for image in folder.rglob("*.*"):
-        # The last /images/ of the path becomes /labels/, and the suffix .txt.
-        labels = "/labels/".join(str(image).rsplit("/images/", 1)).rsplit(".", 1)[0] + ".txt"
-        rows = [list(map(float, row.split())) for row in Path(labels).read_text().splitlines()]
-        found[image] = rows
-    return found
-
-
 @pytest.fixture
 def photos(tmp_path):
     """Files of twelve images, two of them in folders with names that mean something in YOLO."""
@@ -140,14 +123,14 @@ def test_yolo_folders_train_as_they_are_and_side_by_side(links, photos, tmp_path
     (tmp_path / "out").mkdir()
     for name in ("yolo", "yolo_obb"):
         formats.get(name).write(str(tmp_path / "out"), results.items(), CLASS_NAMES, root)
-    for name, length in (("yolo", 5), ("yolo_obb", 9)):
-        data_yaml = tmp_path / "out" / name / "data.yaml"
-        train, val = read_as_ultralytics(data_yaml, "train"), read_as_ultralytics(data_yaml, "val")
+    tasks = {"yolo": "detect", "yolo_obb": "obb"}
+    trees = [(task, tmp_path / "out" / name / "data.yaml") for name, task in tasks.items()]
+    for splits in by_rules_of_yolo(trees):
+        train, val = splits["train"], splits["val"]
         assert (len(train), len(val)) == (10, 2)  # every fifth of the twelve
         for image, (row,) in {**train, **val}.items():
             assert image.is_symlink() == links
-            assert len(row) == length and row[0] == 1
-            assert all(0 <= value <= 1 for value in row[1:])
+            assert row[0] == 1
         # Each image once, with its own pixels.
         originals = sorted(path.read_bytes() for path in root.rglob("*.png"))
         assert sorted(image.read_bytes() for image in (*train, *val)) == originals
@@ -159,7 +142,8 @@ def test_with_few_images_yolo_validates_on_those_it_trains_on(photos, tmp_path):
     root, results = photos
     few = list(results.items())[:2]
     path = Path(formats.get("yolo").write(str(tmp_path), few, CLASS_NAMES, root))
-    assert len(read_as_ultralytics(path / "data.yaml", "val")) == 2
+    (splits,) = by_rules_of_yolo([("detect", path / "data.yaml")])
+    assert len(splits["val"]) == 2
     # What a training left beside them stays; labels of images that are gone do not.
     (path / "runs").mkdir()
     formats.get("yolo").write(str(tmp_path), few[:1], CLASS_NAMES, root)

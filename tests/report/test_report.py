@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import html.parser
+import os
 import re
 
 import cv2
@@ -15,6 +16,7 @@ from gc_net.evaluation.agreement import verdict
 from gc_net.evaluation.evaluate import evaluate
 from gc_net.report import gallery
 from gc_net.report.report import MAX_BYTES, render, write_report
+from gc_net.stages.run_folder import write_settings
 from tests.evaluation.fabricated import fabricated
 from tests.evaluation.models import Masked, localizer_of, tiny_model
 
@@ -202,6 +204,29 @@ class TestWithoutBoxes:
         words = " ".join(Page(render(dataclasses.replace(unboxed, metrics=metrics))).text)
         assert "hardly follow the images" in words
         assert "by 0.70" in words and "by 0.66" in words and "Train longer" in words
+
+    @pytest.mark.parametrize("agreed", [0.697, 0.95])
+    def test_gives_the_command_that_trains_longer_where_that_is_needed(
+        self, agreed, unboxed, tmp_path
+    ):
+        run = str(tmp_path / "my birds")
+        warmup = {"epochs": 3, "steps": None, "min_steps": 300, "max_steps": 750}
+        write_settings(run, {"warmup": warmup, "detector": {"epochs": 0}})
+        metrics = {**unboxed.metrics, "agreement": {"agreement": agreed, "constant": 0.658}}
+        metrics["agreement"]["verdict"] = verdict(metrics["agreement"])
+        found = dataclasses.replace(unboxed, metrics=metrics, model=os.path.join(run, "model"))
+        words = " ".join(Page(render(found)).text)
+        command = (
+            f"gc-net train '--reuse={run}' '--work_dir={run}_longer' "
+            "--warmup_epochs=6 --warmup_min_steps=600 --warmup_max_steps=1500"
+        )
+        assert (command in words) == (agreed < 0.7)
+
+    def test_a_confidence_is_not_coloured_by_the_class(self, unboxed):
+        cases = Page(render(unboxed)).all("figure", "case")
+        assert {case["data-result"] for case in cases} == {"right", "wrong"}
+        verdicts = [case["class"].split() for case in Page(render(unboxed)).all("span", "verdict")]
+        assert len(verdicts) == 60 and all(names == ["verdict"] for names in verdicts)
 
 
 def test_report_of_a_model_holds_what_its_evaluation_found():

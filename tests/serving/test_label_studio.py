@@ -1,6 +1,7 @@
 """The backend of Label Studio, asked as Label Studio asks."""
 
 import base64
+import json
 import os
 
 import pytest
@@ -12,6 +13,7 @@ from gc_net.serving.demo_server import model_name
 from gc_net.serving.label_studio import LabelStudioApp
 from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model
+from tests.prediction.readers import run_reader
 
 LABELS = "".join(f"<Label value='{name}'/>" for name in ("ant, red", "the &quot;bee&quot;", "雛"))
 RECTANGLES = (
@@ -77,6 +79,18 @@ def test_it_is_healthy_and_can_be_set_up(client):
     assert (answer.status_code, answer.json) == (200, {"model_version": "birds, gc_net"})
     assert client.get("/versions").json == {"versions": ["birds, gc_net"]}
     assert client.post("/webhook", json={"action": "ANNOTATION_CREATED"}).status_code == 201
+
+
+@pytest.mark.parametrize("config", [RECTANGLES.format(labels=LABELS), ELLIPSES])
+def test_label_studio_finds_no_fault_with_the_answers(config, client, tmp_path):
+    address = "birds/a b.png"
+    (prediction,) = ask(client, address, config=config).json["results"]
+    assert prediction["result"]
+    task = {"data": {"photo": address}, "predictions": [prediction]}
+    (tmp_path / "label_studio.xml").write_text(config, encoding="utf-8")
+    (tmp_path / "label_studio.json").write_text(json.dumps([task]), encoding="utf-8")
+    (found,) = run_reader("by_label_studio.py", "label_studio_sdk", tmp_path)
+    assert found["errors"] == [[]] and found["without_image"] == []
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ import pytest
 from gc_net import teachers
 from gc_net.settings import is_section, plain_type
 from gc_net.stages.classifier import ClassifierConfig
-from gc_net.stages.config import DataConfig, RunOptions, TrainConfig
+from gc_net.stages.config import DataConfig, RunOptions, TrainConfig, with_flags
 from gc_net.stages.detector import DetectorConfig
-from tests.training.samples import ROOT
+from gc_net.stages.run_folder import write_settings
+from tests.training.samples import ROOT, small_config
 
 SECTIONS = [field.type for field in dataclasses.fields(TrainConfig) if is_section(field)]
 ALL = [*SECTIONS, TrainConfig, RunOptions]
@@ -154,3 +155,49 @@ def test_a_recipe_is_understood_and_opens_with_its_command(path):
     assert f"gc-net train --flagfile=recipes/{name}" in comment
     assert "Run time:" in comment
     assert "Score:" in comment
+
+
+CONTINUED = """
+import sys
+from absl import flags
+from tools import config_flags, train
+flags.FLAGS(sys.argv)
+print(config_flags.continued(*config_flags.read_run()).resolved())
+"""
+
+
+def test_what_is_not_given_is_as_in_the_run_that_is_continued_unless_there_is_a_recipe(tmp_path):
+    first = small_config(seed=7).resolved()
+    write_settings(str(tmp_path / "first"), first.to_dict())
+
+    def said(*arguments):
+        process = subprocess.run(
+            [sys.executable, "-c", CONTINUED, *arguments], cwd=ROOT, capture_output=True, text=True
+        )
+        assert process.returncode == 0, process.stderr
+        return process.stdout.splitlines()
+
+    here, there = f"--work_dir={tmp_path / 'first'}", f"--work_dir={tmp_path / 'second'}"
+    told = f"Settings that are not given are those of the run in {tmp_path / 'first'}."
+    assert said(here) == [told, repr(first)]
+    changed = with_flags(first, {"second_look": 1.5, "data_dir": "moved"})
+    assert said(here, "--second_look=1.5", "--data_dir=moved") == [told, repr(changed)]
+    # Another shape, or more epochs, of a run whose other stages are taken as they are.
+    ellipse = with_flags(first, {"detector_shape": "rotated_ellipse", "detector_epochs": 9})
+    given = ("--detector_shape=rotated_ellipse", "--detector_epochs=9")
+    assert said(there, f"--reuse={tmp_path / 'first'}", *given) == [told, repr(ellipse)]
+    boxes = with_flags(first, {"dataset_options": "num_train=26,boxes=b.csv", "dataset": "folder"})
+    given = ("--dataset_options=num_train=26", "--boxes=b.csv", "--dataset=folder")
+    assert said(here, *given) == [told, repr(boxes)]
+    assert said(there) == [repr(TrainConfig().resolved())]
+    recipe = tmp_path / "recipe.flags"
+    recipe.write_text("--seed=7\n")
+    assert said(here, f"--flagfile={recipe}") == [repr(TrainConfig(seed=7).resolved())]
+
+
+def test_boxes_are_an_option_of_evaluation_under_the_same_name_as_in_other_tools():
+    code, output = flags_of("train", "--boxes=b.csv", "--dataset_options=test_fraction=0.1")
+    data = DataConfig(dataset_options="test_fraction=0.1,boxes=b.csv")
+    assert code == 0 and output.splitlines()[0] == repr(TrainConfig(data=data))
+    code, output = flags_of("train", "--boxes=b.csv", "--dataset=cub")
+    assert code != 0 and "cub has its own boxes" in output

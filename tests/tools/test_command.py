@@ -103,6 +103,30 @@ def test_a_wrong_call_is_answered_in_one_line_that_says_what_to_write(arguments,
     assert line.endswith(f"See python -m tools {arguments[0]} --help.")
 
 
+# Their flags are those of a training.
+TRAINING = {"train", "check", "train_generator", "sweep", "compare"}
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_every_command_takes_a_recipe_but_no_flag_by_hand_that_it_does_not_know(command):
+    code = f"""
+import importlib
+from absl import flags
+from tools import program
+importlib.import_module("tools.{command}")
+recipe = "--flagfile=recipes/photos.flags"
+names = program.given_by_hand(program.without_foreign(["gc-net", recipe])[1:])
+assert all(name in flags.FLAGS for name in names), names
+assert ("warmup_teacher" in names) == {command in TRAINING}, names
+by_hand = ["--warmup_teacher=a", "--nomirror", "--no_such_flag"]
+words = program.without_foreign(["gc-net", recipe, *by_hand])
+assert set(by_hand) <= set(words), words
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_failure_is_one_line_and_a_traceback_only_where_it_is_asked_for(tmp_path):
     done = run("tools.compare", str(tmp_path))
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
@@ -151,6 +175,25 @@ def test_libraries_say_nothing_but_warnings_unless_asked_to():
 
     assert written() == ["of this package", "a warning"]
     assert written("--verbosity=0").count("of a library") == 2
+
+
+WARNING = """
+import warnings
+from tools import program
+
+@program.tool()
+def main(_):
+    warnings.warn("Look at it.")
+
+program.run(main)
+"""
+
+
+def test_a_warning_is_one_line_without_the_code_that_said_it():
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", WARNING]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    assert done.stderr == "Warning: Look at it.\n"
 
 
 QUIET = """
