@@ -46,11 +46,11 @@ class EfficientNetLite(Backbone):
     weights_file: str
 
     @property
-    def descriptor_layer(self):
+    def descriptor_layer(self) -> str:
         return self._last_of_stage(6)
 
     @property
-    def feature_layers(self):
+    def feature_layers(self) -> tuple[str, ...]:
         return tuple(self._last_of_stage(stage) for stage in (3, 5, 6))
 
     def normalizer(self):

@@ -39,7 +39,7 @@ def batch_sizes(config: Settings) -> dict[str, int]:
     A training on fewer images stops before it begins.
     """
     return {
-        unit.section or unit.name: unit.own_settings(config).batch_size
+        unit.section: unit.own_settings(config).batch_size
         for unit in asked_for(config).values()
         if reads_images(unit) and is_trained(unit.own_settings(config))
     }
