@@ -7,8 +7,7 @@ gc-net compare --methods=cam,has,acol,spg,adl,cutmix,danet,gc_net --seeds=0,1,2 
     --flagfile=recipes/photos.flags --data_dir=my_photos --work_dir=runs/rivals
 
 A run is a metrics.json, or a folder that has one; name=path names its row. Equal rows, such as
-those
-of several seeds, become one: mean ± standard deviation. Runs of one row that differ in their
+those of several seeds, become one: mean ± standard deviation. Runs of one row that differ in their
 settings are refused.
 
 Without runs, --methods names what to train: methods of gc-net train --method, gc_net with the

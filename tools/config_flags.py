@@ -119,7 +119,8 @@ def continued(config: TrainConfig, options: RunOptions) -> TrainConfig:
     else:
         return config
     try:
-        config_there = TrainConfig.from_dict(recorded)
+        # Another head or shape has another parametrization, so what follows from them is open.
+        config_there = TrainConfig.from_dict(recorded).reopened()
     except (TypeError, ValueError):
         return config  # of another version; what differs is said when it is compared
     given = {name: flags.FLAGS[name].value for name in setting_flags() if flags.FLAGS[name].present}

@@ -151,6 +151,11 @@ class Stage:
         """Return the settings with open values filled in that depend on other settings."""
         return config
 
+    @classmethod
+    def reopen(cls, config: Settings) -> Settings:
+        """Return the settings without the values that `resolve` would fill in again."""
+        return config
+
     @property
     def passes(self) -> float:
         """Estimated number of forward passes of a network that training takes for an image.

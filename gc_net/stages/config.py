@@ -96,6 +96,12 @@ class CommonConfig(Settings):
             self = STAGES.get(name).resolve(self)
         return self
 
+    def reopened(self) -> Self:
+        """Return these settings without the values that `resolved` would fill in again."""
+        for name in STAGES:
+            self = STAGES.get(name).reopen(self)
+        return self
+
 
 @functools.cache
 def _train_config(stages):

@@ -126,8 +126,12 @@ class DetectorStage(Stage):
         rotates = shapes.get(config.detector.shape).rotates
         preset = presets.get(config.detector.preset).parametrization if rotates else "sigmoid"
         chosen = parametrizations.of_head(config.detector.head) or preset
-        detector = dataclasses.replace(config.detector, parametrization=chosen)
-        return dataclasses.replace(config, detector=detector)
+        return _with_parametrization(config, chosen)
+
+    @classmethod
+    def reopen(cls, config):
+        opened = _with_parametrization(config, None)
+        return opened if cls.resolve(opened) == config else config
 
     @classmethod
     def check_settings(cls, config):
@@ -358,3 +362,8 @@ def blend(detector, weights, part: float) -> None:
             for trained, before in zip(detector.get_weights(), weights, strict=True)
         ]
     )
+
+
+def _with_parametrization(config, name):
+    detector = dataclasses.replace(config.detector, parametrization=name)
+    return dataclasses.replace(config, detector=detector)

@@ -186,6 +186,12 @@ def test_what_is_not_given_is_as_in_the_run_that_is_continued_unless_there_is_a_
     ellipse = with_flags(first, {"detector_shape": "rotated_ellipse", "detector_epochs": 9})
     given = ("--detector_shape=rotated_ellipse", "--detector_epochs=9")
     assert said(there, f"--reuse={tmp_path / 'first'}", *given) == [told, repr(ellipse)]
+    # What follows from other settings follows again from those that are given.
+    edges = with_flags(first, {"detector_head": "edges", "detector_parametrization": "edges"})
+    assert said(there, f"--reuse={tmp_path / 'first'}", "--detector_head=edges") == [
+        told,
+        repr(edges),
+    ]
     boxes = with_flags(first, {"dataset_options": "num_train=26,boxes=b.csv", "dataset": "folder"})
     given = ("--dataset_options=num_train=26", "--boxes=b.csv", "--dataset=folder")
     assert said(here, *given) == [told, repr(boxes)]
