@@ -33,7 +33,7 @@ def main(_):
     from gc_net.stages.dependencies import batch_sizes
 
     try:
-        config = config_flags.continued(*config_flags.read_run()).resolved()
+        config = config_flags.read_continued()[0].resolved()
     except ValueError as error:
         raise app.UsageError(str(error)) from None
     if FLAGS.json:

@@ -104,30 +104,39 @@ def _with_boxes(config):
     return with_flags(config, {"dataset_options": given})
 
 
-def continued(config: TrainConfig, options: RunOptions) -> TrainConfig:
-    """Return settings in which those that were not given are those of the run that is continued.
+def read_continued() -> tuple[TrainConfig, RunOptions]:
+    """Return the settings in the flags; those that were not given, as in the run that is continued.
 
     That is the run in `work_dir`, or else the first of `reuse`, so that another shape or one more
     stage does not mean typing all flags again. Where a recipe is given, it says all that is meant.
     """
-    if "flagfile" in program.given_by_hand(sys.argv[1:]):
-        return config
-    for folder in [options.work_dir, *options.reuse.split(",")]:
-        recorded = run_folder.read_settings(os.path.expanduser(folder)) if folder else None
-        if recorded is not None:
-            break
-    else:
-        return config
-    try:
-        # Another head or shape has another parametrization, so what follows from them is open.
-        config_there = TrainConfig.from_dict(recorded).reopened()
-    except (TypeError, ValueError):
-        return config  # of another version; what differs is said when it is compared
+    options = read(RunOptions)
+    found = _run_to_continue(options)
+    if found is None:
+        return read_run()
+    folder, config = found
     given = {name: flags.FLAGS[name].value for name in setting_flags() if flags.FLAGS[name].present}
-    found = _with_boxes(with_flags(config_there, given))
-    if found.resolved() != config.resolved() and options.verbose:
+    # Only together are they checked: one more stage may need what the run there has.
+    config = _with_boxes(with_flags(config, given))
+    if options.verbose:
         print(f"Settings that are not given are those of the run in {folder}.", flush=True)
-    return found
+    return config, options
+
+
+def _run_to_continue(options):
+    """Return the folder and the settings of the run that is continued; None if there is none."""
+    if "flagfile" in program.given_by_hand(sys.argv[1:]):
+        return None
+    for folder in filter(None, [options.work_dir, *options.reuse.split(",")]):
+        recorded = run_folder.read_settings(os.path.expanduser(folder))
+        if recorded is None:
+            continue
+        try:
+            # Another head or shape has another parametrization, so what follows from them is open.
+            return folder, TrainConfig.from_dict(recorded).reopened()
+        except (TypeError, ValueError):
+            return None  # of another version; what differs is said when it is compared
+    return None
 
 
 def run_stages(
@@ -141,8 +150,7 @@ def run_stages(
         budget: How long it may take, e.g. 15m; flags on the command line keep their values.
     """
     try:
-        config, options = read_run()
-        config = continued(config, options)
+        config, options = read_continued()
         budget = None if budget is None else Budget(budget, program.given_by_hand(sys.argv[1:]))
     except ValueError as error:
         raise app.UsageError(str(error)) from None

@@ -67,7 +67,7 @@ def test_a_mistake_that_only_the_run_finds_ends_in_one_line(
     part = dataclasses.replace(getattr(config, section), **changes)
     config = dataclasses.replace(config, **{section: part})
     options = small_options(tmp_path / "run")
-    monkeypatch.setattr(config_flags, "read_run", lambda: (config, options))
+    monkeypatch.setattr(config_flags, "read_continued", lambda: (config, options))
     with pytest.raises(SystemExit, match=f"^Error: .*{message}"):
         config_flags.run_stages()
 
@@ -81,7 +81,7 @@ def test_test_images_are_cached_only_where_a_folder_is_named(
     used = []
     read = (small_config(), small_options(tmp_path / "run", cache_dir=cache_dir))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(config_flags, "read_run", lambda: read)
+    monkeypatch.setattr(config_flags, "read_continued", lambda: read)
     monkeypatch.setattr(Runner, "train", lambda runner, stages: runner.model_dir)
     monkeypatch.setattr(Runner, "has_model", lambda runner, stages: True)
     monkeypatch.setattr(
@@ -96,7 +96,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path, monkeypatch, capsys):
         raise KeyboardInterrupt
 
     read = (small_config(), small_options(tmp_path))
-    monkeypatch.setattr(config_flags, "read_run", lambda: read)
+    monkeypatch.setattr(config_flags, "read_continued", lambda: read)
     monkeypatch.setattr(Runner, "train", interrupt)
     with pytest.raises(SystemExit) as caught:
         config_flags.run_stages()
