@@ -98,7 +98,7 @@ def step_and_parts(model, images, labels):
     def classifier():
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(masked)
-            outputs = model.classifier.from_normalized(masked, training=False)
+            outputs = model.classifier.from_normalized(masked, folded=True)
         return tape.gradient(outputs, masked)
 
     @tf.function
