@@ -78,7 +78,10 @@ class Edges(Parametrization):
         off = raw[..., -NUM_EDGES:]
         off = (off[..., :2] + off[..., 2:]) / 2
         extents = ops.maximum(_extents(raw[..., :NUM_EDGES]), MIN_EXTENT)
-        shared = ops.prod(ops.maximum(1 - off / extents, 0.0), axis=-1)
+        # By logarithms: TFLite's division of 8-bit integers ends with an error for a divisor whose
+        # byte is 0, and that byte stands for half an image.
+        shares = 1 - off * ops.exp(-ops.log(extents))
+        shared = ops.prod(ops.maximum(shares, 0.0), axis=-1)
         return shared / (2 - shared)
 
     def encode(self, coefficients, shape, margin=1e-4):
