@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from gc_net import parametrizations
 from gc_net.data.decode import read_image
 from gc_net.data.splits import DataError
 from gc_net.data.transforms import squash
-from gc_net.export.tflite import export_tflite, read_squashed, run
+from gc_net.export.tflite import convert, export_tflite, read_squashed, run
 from gc_net.localizer import load
 from tests.models import localizer_of
 from tests.prediction.models import CLASS_NAMES, IMAGE_SIZE, noise, varied_model
@@ -88,6 +89,19 @@ def test_the_card_and_the_class_names_go_along(exported):
     assert "model_int8.tflite" in card and "mean IoU" in card
     with open(os.path.join(folder, "class_names.txt"), encoding="utf-8") as file:
         assert file.read().splitlines() == list(CLASS_NAMES)
+
+
+def test_integers_give_boxes_of_every_size_a_confidence():
+    edges = parametrizations.get("edges")
+    raw = np.full((300, 8), 0.05, "float32")  # also the deviations
+    raw[:, :2], raw[:, 2:4] = 0.0, np.linspace(0.2, 1.0, 300)[:, None]
+    module = tf.Module()
+    module.serve = tf.function(
+        lambda images: {"confidence": edges.expected_iou(images)},
+        input_signature=[tf.TensorSpec([1, 8], tf.float32, "images")],
+    )
+    found = run(convert(module, raw), raw)["confidence"]
+    np.testing.assert_allclose(found, edges.expected_iou(raw), atol=0.03)
 
 
 def test_the_code_in_the_card_squashes_as_gc_net_does(exported, tmp_path):
