@@ -16,6 +16,7 @@ SERIALIZABLE = Registry(
     "class in a model file",
     {
         "Adam": "gc_net.optimizers:Adam",
+        "BatchNormalization": "gc_net.backbones.layers:BatchNormalization",
         "ClassLoss": "gc_net.losses.classes:ClassLoss",
         "Classifier": "gc_net.classifier:Classifier",
         "Detector": "gc_net.detector:Detector",

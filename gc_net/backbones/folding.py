@@ -38,11 +38,13 @@ def folded(model: keras.Model) -> keras.Model:
 
     copy = keras.models.clone_model(model, clone_function=clone, call_function=call)
     for layer in copy.layers:
+        if not layer.weights:  # inputs may have other names
+            continue
         source = model.get_layer(layer.name)
         if layer.name in normalizations:
             weights = _folded_weights(source, normalizations[layer.name], np.float64)
             layer.set_weights([np.asarray(weight) for weight in weights])
-        elif layer.weights:
+        else:
             layer.set_weights(source.get_weights())
     return copy
 

@@ -28,6 +28,7 @@ def imagenet_normalizer() -> keras.layers.Layer:
     return normalizer(IMAGENET_MEAN, IMAGENET_STD)
 
 
+@keras.saving.register_keras_serializable(package="gc_net")
 class BatchNormalization(keras.layers.BatchNormalization):
     """Keras' layer, which in training runs as one operation of TensorFlow's each way.
 

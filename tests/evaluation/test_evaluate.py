@@ -452,7 +452,7 @@ class TestAnEvaluationThatIsThere:
         before = {path.name: path.read_bytes() for path in output.iterdir()}
         with monkeypatch.context() as patch:
             patch.setattr(measure, "collect", None)  # refused before the pass
-            with pytest.raises(ValueError, match=rf"otherwise: .*{message}.*--output"):
+            with pytest.raises(ValueError, match=rf"another way: .*{message}.*--output"):
                 run_evaluation(model_dir, output_dir=output, replace=False, **other)
         assert {path.name: path.read_bytes() for path in output.iterdir()} == before
         metrics = run_evaluation(model_dir, output_dir=output, methods=[], **other)

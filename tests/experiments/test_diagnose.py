@@ -23,9 +23,9 @@ class Oracle:
 
     image_size = SIZE
 
-    place = Detector.place
+    place, decode = Detector.place, Detector.decode
     # Its outputs are coefficients already.
-    parametrization = types.SimpleNamespace(decode=lambda raw, shape: raw)
+    parametrization = types.SimpleNamespace(decode=lambda raw, shape: raw, has_deviations=False)
 
     def __init__(self, looks):
         self.looks = looks
