@@ -4,8 +4,9 @@ A method that needs a level has one from its authors, found on other images with
 The best level on the test boxes is an oracle. Between these two is a choice with labels alone, as
 Murtaza et al. propose ("A realistic protocol for evaluation of weakly supervised object
 localization", 2024): some training images get pseudo-boxes, and the level is the one whose boxes
-have the highest mean IoU with these. Here the pseudo-boxes come from the teachers of the warm-up,
-which read no box.
+are right most often by these. Right means what CorLoc means, because that is what is measured then:
+the mean IoU hardly differs over a wide range of levels. Here the pseudo-boxes come from the
+teachers of the warm-up, which read no box.
 """
 
 import dataclasses
@@ -39,6 +40,7 @@ _COMMITTEE = "committee"
 _COMMITTEE_OF_THE_CLASSIFIER = "descriptors:weights=classifier+silhouettes:weights=classifier"
 _LEVELS = np.arange(1, 40) / 40
 _NUM_IMAGES = 300
+_RIGHT = 0.5  # a box is right if its IoU is higher
 
 
 class PseudoBoxes(NamedTuple):
@@ -85,6 +87,7 @@ def choose_levels(
         known.boxes_rel_xyxy, (1, 1), window, resize_size, image_size
     )
     run = batch_function(localizer, methods, ten_crop=False)
+    right = {method.name: np.zeros(len(_LEVELS)) for method in methods}
     overlap = {method.name: np.zeros(len(_LEVELS)) for method in methods}
     for batch in readable_batches(
         known.split,
@@ -99,9 +102,13 @@ def choose_levels(
         wanted, weights = targets[index][:, None], known.weights[index][:, None]
         for name, values in maps.items():
             boxes = heat_maps.boxes(values.numpy(), _LEVELS, image_size)  # [B, T, 4]
-            overlap[name] += (weights * box_iou(boxes, wanted)).sum(axis=0)
+            iou = box_iou(boxes, wanted)
+            right[name] += (weights * (iou > _RIGHT)).sum(axis=0)
+            overlap[name] += (weights * iou).sum(axis=0)
     for method in methods:
-        method.chosen_level = float(_LEVELS[overlap[method.name].argmax()])
+        # Of levels with as many right boxes, the one with the highest mean IoU.
+        order = np.lexsort((overlap[method.name], right[method.name]))
+        method.chosen_level = float(_LEVELS[order[-1]])
 
 
 def pseudo_boxes(

@@ -3,9 +3,11 @@
 import dataclasses
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from gc_net import shapes
 from gc_net.evaluation.evaluate import evaluate
 from gc_net.evaluation.levels import choose_levels
 from gc_net.methods.base import HeatMapMethod
@@ -63,6 +65,24 @@ def test_a_level_is_that_whose_boxes_are_the_teachers(localizer, extent, level):
     with TEACHERS.register("middle", Middle):
         choose_levels([localizer.method], localizer, Unseen(), f"middle:extent={extent}")
     assert localizer.method.chosen_level == pytest.approx(level, abs=2 / SIZE)
+
+
+def test_it_is_the_level_with_the_most_right_boxes_not_the_highest_mean_iou(localizer, monkeypatch):
+    # A level of 0.75 is right for the two small objects, and one of 0.1 fits the large one exactly.
+    extents, weights = [0.2, 0.26, 0.9], [1.0, 1.0, 1.8]
+
+    def place(images):
+        targets = Targets.none(len(images), shapes.get("rectangle"))
+        count = len(images)
+        targets.coefficients[:] = 0.5
+        targets.coefficients[:, 2:4] = np.resize(extents, count)[:, None]
+        targets.weights[:] = np.resize(weights, count)
+        return targets
+
+    monkeypatch.setattr(Middle, "placer", lambda self, lesson: Placer(SIZE, place))
+    with TEACHERS.register("middle", Middle):
+        choose_levels([localizer.method], localizer, Unseen(), "middle")
+    assert localizer.method.chosen_level == pytest.approx(0.75, abs=2 / SIZE)
 
 
 def test_it_is_chosen_in_the_window_that_the_network_sees(localizer):
