@@ -17,8 +17,8 @@ large. Its detector is parametrized without a seam (`gc_net.parametrizations`); 
 the authors' code, each coefficient is a sigmoid.
 
 Three differences have no effect and no setting: the paper adds up losses over the images, and the
-    code takes means (Adam does not see the factor); the code adds a constant to the background
-    loss; and it turns one of its rectangles the other way.
+code takes means (Adam does not see the factor); the code adds a constant to the background loss;
+and it turns one of its rectangles the other way.
 """
 
 import dataclasses

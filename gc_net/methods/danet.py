@@ -35,7 +35,7 @@ class Divergent(ClassifierTraining):
     """The maps of an image's class must look at different places.
 
     If classes have families, this also holds for the maps of its family: common features of a
-        family are rarely the part that distinguishes its classes.
+    family are rarely the part that distinguishes its classes.
     """
 
     def __init__(self, classifier: Classifier, *args: Any, **kwargs: Any):
@@ -101,10 +101,9 @@ class DANet(HeatMapMethod):
     This is the paper's discrepant divergent activation: the mean cosine between the maps of the
     true class is a term of the loss. If the dataset has families of classes, a classifier of
     families is another term, the hierarchical part; in CUB the last word of a name is the family.
-    Differs
-    from the paper: one level above the classes instead of several of a taxonomy; family maps teach
-        the features in training only, while the paper joins them with the class maps; four maps a
-        class.
+    Differs from the paper: one level above the classes instead of several of a taxonomy; family
+    maps teach the features in training only, while the paper joins them with the class maps; four
+    maps a class.
     """
 
     name = "danet"
