@@ -24,6 +24,8 @@ from gc_net.stages.config import RunOptions, TrainConfig
 
 # The run of methods that use a classifier trained as usual. Grad-CAM allows every head.
 PLAIN, PLAIN_METHOD = "plain_classifier", "grad_cam"
+# The rivals' authors train classifiers on whole images. Masked ones are a recipe's help for GC-Net.
+_WHOLE_IMAGES = {"classifier_mask_fraction": 0.0}
 _LENGTH = ("epochs", "steps", "min_steps", "max_steps", "batch_size")
 
 
@@ -39,6 +41,7 @@ def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
     length = {name: getattr(config.classifier, name) for name in _LENGTH}
     weights = "" if config.network.weights != "none" else ":weights=classifier"
     plain = {
+        **_WHOLE_IMAGES,
         "second_look": 0.0,
         "mirror": False,
         "second_classifier_epochs": 0,
@@ -165,11 +168,13 @@ def _variants(config, methods):
     on_plain = [name for name in methods if not trains(name)]
     if on_plain:
         # First, so that the others take its classifier.
-        variants[PLAIN], asked[PLAIN] = {"method": PLAIN_METHOD}, on_plain
+        variants[PLAIN] = {"method": PLAIN_METHOD, **_WHOLE_IMAGES}
+        asked[PLAIN] = on_plain
     own = presets(config)
     for name in methods:
         if trains(name):
-            variants[name] = {"method": GC_NET, **own[name]} if name in own else {"method": name}
+            rival = {"method": name, **_WHOLE_IMAGES}
+            variants[name] = {"method": GC_NET, **own[name]} if name in own else rival
             asked[name] = []
     return variants, asked
 
