@@ -5,6 +5,8 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net import shapes
+from gc_net.generators.crop_fitting import compile_crops
+from gc_net.generators.crops import CropModel
 from gc_net.generators.learned import LearnedGenerator
 from gc_net.losses.masks import DiceLoss, MaskLoss
 from gc_net.optimizers import SGD
@@ -48,7 +50,7 @@ def rendered_batches(
     return batches.prefetch(tf.data.AUTOTUNE)
 
 
-def compile_generator(generator: LearnedGenerator, settings: Settings) -> None:
+def compile_generator(generator: LearnedGenerator | CropModel, settings: Settings) -> None:
     """Compile `generator` with the optimizer and loss of a `GeneratorConfig`."""
     if settings.recipe == "paper":
         rate = 0.1 if settings.learning_rate is None else settings.learning_rate
@@ -61,6 +63,9 @@ def compile_generator(generator: LearnedGenerator, settings: Settings) -> None:
         loss = DiceLoss()
     else:
         rate = 2e-3 if settings.learning_rate is None else settings.learning_rate
+        if isinstance(generator, CropModel):
+            compile_crops(generator, rate, settings.steps)
+            return
         schedule = keras.optimizers.schedules.CosineDecay(rate, settings.steps)
         optimizer, loss = keras.optimizers.Adam(schedule), MaskLoss()
     generator.compile(optimizer=optimizer, loss=loss, jit_compile=False)

@@ -20,6 +20,8 @@ class PaperNetwork(keras.Model):
     """
 
     train_size = 224
+    # A pixel depends on few cells of the seed, so that training can draw crops alone.
+    local = True
 
     def __init__(self, num_coefficients: int, name: str = "paper", **kwargs: Any):
         super().__init__(name=name, **{"dtype": "float32", **kwargs})
@@ -84,6 +86,7 @@ class ImplicitNetwork(keras.Model):
     # Small masks are enough: centres are continuous, so over many samples the pixels of a small
     # mask see every part of a shape.
     train_size = 48
+    local = False
 
     def __init__(
         self,

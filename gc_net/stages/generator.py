@@ -1,6 +1,7 @@
 """A learned generator, trained on rendered shapes; most runs take a shipped one."""
 
 import dataclasses
+import functools
 import math
 import os
 
@@ -60,20 +61,25 @@ class GeneratorStage(Stage):
         return run.settings.steps
 
     def batches(self, run):
+        from gc_net.generators.crop_fitting import rendered_crops
         from gc_net.generators.fitting import rendered_batches
         from gc_net.generators.networks import NETWORKS
 
-        settings = run.settings
+        settings, asked = run.settings, run.config.detector
+        network = NETWORKS.get(asked.generator_network)
+        if learns_from_crops(network, settings):
+            rendered = functools.partial(rendered_crops, asked.shape, settings.sampler)
+        else:
+            rendered = functools.partial(
+                rendered_batches, asked.shape, settings.sampler, network.train_size
+            )
         # Epochs of equal length.
         epochs = math.ceil(settings.steps / STEPS_PER_EPOCH)
         steps_per_epoch = math.ceil(settings.steps / epochs)
 
         def make(epoch, start_step, **shard):
             first = epoch * steps_per_epoch
-            return rendered_batches(
-                run.config.detector.shape,
-                settings.sampler,
-                NETWORKS.get(run.config.detector.generator_network).train_size,
+            return rendered(
                 settings.batch_size,
                 first + steps_per_epoch,
                 run.config.seed,
@@ -86,6 +92,8 @@ class GeneratorStage(Stage):
     def build(self, run, num_steps):
         import keras
 
+        from gc_net.generators.crop_fitting import initialize
+        from gc_net.generators.crops import CropModel
         from gc_net.generators.fitting import compile_generator
         from gc_net.generators.learned import LearnedGenerator
 
@@ -95,11 +103,23 @@ class GeneratorStage(Stage):
         generator = LearnedGenerator(asked.shape, network=asked.generator_network, weights=None)
         size = generator.network.train_size
         generator.image_size = (size, size)
+        if learns_from_crops(generator.network, run.settings):
+            generator = CropModel(generator)
+            initialize(generator, run.settings.sampler, run.config.seed)
         compile_generator(generator, run.settings)
         return generator
 
     def finish(self, run, model):
+        from gc_net.generators.crop_fitting import settle
+
+        if learns_from_crops(model.network, run.settings):
+            settle(model, run.settings.sampler, run.config.seed)
         run.save_weights(run.result_path(), model.network, dtype="float16")
+
+
+def learns_from_crops(network, settings: GeneratorConfig) -> bool:
+    """Return whether a network is trained on crops of its masks; the authors' recipe does not."""
+    return network.local and settings.recipe == "fast"
 
 
 def make_generator(config: Settings, options: Settings) -> dict[str, dict[str, float]]:

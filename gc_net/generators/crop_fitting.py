@@ -1,0 +1,154 @@
+"""What the paper's network learns from: crops, good initial weights, and its statistics."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from gc_net import shapes
+from gc_net.generators.crops import (
+    CANVAS,
+    CELL,
+    CELLS,
+    CROP_CELLS,
+    CropModel,
+    affine,
+    crop_corner,
+    crop_side,
+)
+
+# Part of the crops that lie anywhere; the others are on the shape's border.
+ANYWHERE = 0.25
+# Of the seeds' linear maps: enough that no seed is cut off anywhere in the range.
+GAIN = 2.0
+
+
+def crop_batch(shape: Any, batch_size: int, seed: Any, sampler: str, cells: int = CROP_CELLS):
+    """Return `(coefficients, first cells)`, exact masks, and weights of a batch of crops."""
+    seed = tf.cast(tf.convert_to_tensor(seed), tf.int32)
+    coefficients = shape.sample(batch_size, seed, sampler)
+    seeds = tf.unstack(tf.random.split(seed, 4))
+    # A point of the outline, anywhere between two neighbours.
+    outline = shape.outline(coefficients)
+    count = outline.shape[1]
+    index = tf.random.stateless_uniform([batch_size], seeds[0], 0, count, tf.int32)
+    share = tf.random.stateless_uniform([batch_size, 1], seeds[1])
+    point = (1 - share) * tf.gather(outline, index, batch_dims=1)
+    point += share * tf.gather(outline, (index + 1) % count, batch_dims=1)
+    draw = tf.random.stateless_uniform([batch_size, 3], seeds[2])
+    point = tf.where(draw[:, :1] < ANYWHERE, draw[:, 1:], point)[:, ::-1] * CANVAS  # row, column
+    # A crop that has this point anywhere in it.
+    side = crop_side(cells)
+    within = tf.random.stateless_uniform([batch_size, 2], seeds[3]) * side
+    first_cells = tf.cast(tf.math.ceil((point - within - crop_corner(0)) / CELL), tf.int32)
+    first_cells = tf.clip_by_value(first_cells, -1, CELLS + 1 - cells)
+    pixels = crop_corner(first_cells)[..., None] + tf.range(side)  # [B, 2, S]
+    y, x = tf.unstack((tf.cast(pixels, tf.float32) + 0.5) / CANVAS, axis=1)
+    masks = shape.level_set(coefficients, x[:, None, :], y[:, :, None]) <= 0
+    rows, columns = tf.unstack(tf.cast((pixels >= 0) & (pixels < CANVAS), tf.float32), axis=1)
+    # An error on the border costs IoU in proportion to the border's length over the area. Its root
+    # does not let the smallest shapes outweigh all others.
+    width, height = coefficients[:, 2], coefficients[:, 3]
+    weights = tf.sqrt((width + height) / (width * height))
+    weights = weights / tf.reduce_mean(weights)
+    weights = weights[:, None, None] * rows[:, :, None] * columns[:, None, :]
+    return (coefficients, first_cells), tf.cast(masks, tf.float32)[..., None], weights
+
+
+def rendered_crops(
+    shape: Any,
+    sampler: str,
+    batch_size: int,
+    steps: int,
+    seed: int,
+    start: int = 0,
+    num_shards: int = 1,
+    shard_index: int = 0,
+) -> tf.data.Dataset:
+    """Return a tf.data.Dataset of batches for a `CropModel`, like `fitting.rendered_batches`."""
+    shape = shapes.get(shape)
+
+    def render(step):
+        batch = crop_batch(shape, batch_size, tf.stack([tf.cast(seed, tf.int64), step]), sampler)
+        return tf.nest.map_structure(lambda x: tf.split(x, num_shards)[shard_index], batch)
+
+    batches = tf.data.Dataset.range(start, steps).map(render, num_parallel_calls=2)
+    return batches.prefetch(tf.data.AUTOTUNE)
+
+
+def initialize(model: CropModel, sampler: str, seed: int) -> None:
+    """Set initial weights from which the network learns fast.
+
+    By default, seeds are random, many are cut off by their ReLU, and a cell cannot tell where it is
+    nor what it sees. Here each seed passes on one coefficient, the centre relative to its own
+    place, in an order that repeats itself such that 2×3 neighbours have all of them. Random kernels
+    are scaled to outputs of variance one, with thresholds spread over them.
+    """
+    generator = np.random.default_rng(seed)
+    shape, layer = model.generator.shape, model.network.stack.get_layer
+    count = shape.num_coefficients
+    row, column = np.mgrid[:12, :12]
+    which = (row + 2 * column) % count
+    place = [2 * (axis + 1.5) / CELLS - 1 for axis in (column, row)]
+    bias = GAIN * np.select([which == 0, which == 1], [2 - place[0], 2 - place[1]], 1.0)
+    layer("seed").kernel.assign(GAIN * np.eye(count)[:, which.ravel()])
+    layer("seed").bias.assign(bias.ravel())
+    (coefficients, first_cells), *_ = crop_batch(shape, 512, (seed, -1), sampler, model.cells)
+    for index in range(1, 5):
+        up = layer(f"up{index}" if index < 4 else "logits")
+        kernel = generator.normal(size=up.kernel.shape)
+        up.kernel.assign(kernel)
+        if index < 4:
+            norm = layer(f"norm{index}")
+            norm.gamma.assign(tf.ones_like(norm.gamma))
+            norm.beta.assign(tf.zeros_like(norm.beta))
+            norm.moving_mean.assign(tf.zeros_like(norm.gamma))
+            norm.moving_variance.assign(tf.ones_like(norm.gamma) - norm.epsilon)
+        output = model.layer_outputs(coefficients, first_cells, depth=index)[-1]
+        mean, variance = (value.numpy() for value in tf.nn.moments(output, [0, 1, 2]))
+        deviation = np.sqrt(variance)
+        if index < 4:
+            up.kernel.assign(kernel / deviation[:, None])
+            spread = 1.0 if index == 1 else 0.5
+            norm.beta.assign(generator.normal(-mean / deviation, spread))
+        else:
+            up.kernel.assign(0.3 * kernel / deviation[:, None])
+
+
+def settle(model: CropModel, sampler: str, seed: int, num_samples: int = 256) -> None:
+    """Set the moving statistics to those of whole canvases; the masks stay the same.
+
+    So the network draws nearly the same with the statistics of a batch, which the authors' detector
+    was trained with (`frozen_mode="training"`).
+    """
+    whole = CropModel(model.generator, cells=CELLS + 2)
+    shape, layer = model.generator.shape, model.network.stack.get_layer
+    moments = [[], [], []]
+    for batch in range(num_samples // 16):
+        coefficients = shape.sample(16, (seed, batch), sampler)
+        outputs = whole.layer_outputs(coefficients, tf.fill([16, 2], -1), depth=3)
+        for found, output in zip(moments, outputs, strict=True):
+            inner = output[:, 1:-1, 1:-1]  # the canvas itself
+            found.append([tf.reduce_mean(inner**power, [0, 1, 2]).numpy() for power in (1, 2)])
+    for index, found in enumerate(moments, 1):
+        norm = layer(f"norm{index}")
+        scale, shift = (value.numpy() for value in affine(norm))
+        mean, square = np.mean(found, axis=0)
+        # Of the layer's input, of which these are the moments after scale and shift.
+        variance = np.maximum(square - mean**2, 0.0) / scale**2
+        norm.moving_mean.assign((mean - shift) / scale)
+        norm.moving_variance.assign(variance)
+        norm.gamma.assign(scale * np.sqrt(variance + norm.epsilon))
+        norm.beta.assign(mean)
+
+
+def compile_crops(model: CropModel, learning_rate: float, steps: int) -> None:
+    """Compile with Adam, whose rate rises for a twentieth of the steps and falls to zero."""
+    warmup = max(min(steps // 20, 500), 1)
+    schedule = keras.optimizers.schedules.CosineDecay(
+        0.0, max(steps - warmup, 1), warmup_target=learning_rate, warmup_steps=warmup
+    )
+    optimizer = keras.optimizers.Adam(schedule, beta_2=0.99, global_clipnorm=1.0)
+    loss = keras.losses.BinaryCrossentropy(from_logits=True)
+    model.compile(optimizer=optimizer, loss=loss, jit_compile=False)
