@@ -20,8 +20,6 @@ from gc_net.generators.crops import (
 
 # Part of the crops that lie anywhere; the others are on the shape's border.
 ANYWHERE = 0.25
-# Of the seeds' linear maps: enough that no seed is cut off anywhere in the range.
-GAIN = 2.0
 
 
 def crop_batch(shape: Any, batch_size: int, seed: Any, sampler: str, cells: int = CROP_CELLS):
@@ -81,19 +79,13 @@ def initialize(model: CropModel, sampler: str, seed: int) -> None:
     """Set initial weights from which the network learns fast.
 
     By default, seeds are random, many are cut off by their ReLU, and a cell cannot tell where it is
-    nor what it sees. Here each seed passes on one coefficient, the centre relative to its own
-    place, in an order that repeats itself such that 2×3 neighbours have all of them. Random kernels
-    are scaled to outputs of variance one, with thresholds spread over them.
+    nor what it sees. Here `seed_maps` says what each seed passes on. Random kernels are scaled to
+    outputs of variance one, with thresholds spread over them.
     """
     generator = np.random.default_rng(seed)
     shape, layer = model.generator.shape, model.network.stack.get_layer
-    count = shape.num_coefficients
-    row, column = np.mgrid[:12, :12]
-    which = (row + 2 * column) % count
-    place = [2 * (axis + 1.5) / CELLS - 1 for axis in (column, row)]
-    bias = GAIN * np.select([which == 0, which == 1], [2 - place[0], 2 - place[1]], 1.0)
-    layer("seed").kernel.assign(GAIN * np.eye(count)[:, which.ravel()])
-    layer("seed").bias.assign(bias.ravel())
+    for variable, values in zip(layer("seed").weights, seed_maps(shape), strict=True):
+        variable.assign(values)
     (coefficients, first_cells), *_ = crop_batch(shape, 512, (seed, -1), sampler, model.cells)
     for index in range(1, 5):
         up = layer(f"up{index}" if index < 4 else "logits")
@@ -114,6 +106,33 @@ def initialize(model: CropModel, sampler: str, seed: int) -> None:
             norm.beta.assign(generator.normal(-mean / deviation, spread))
         else:
             up.kernel.assign(0.3 * kernel / deviation[:, None])
+
+
+def seed_maps(shape: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the kernel [n, 144] and the bias [144] of the first layer.
+
+    Each seed passes on one quantity, relative to its own place, in an order that repeats itself.
+    The sides of an upright shape are such quantities: 2×2 neighbours have all four. The sides of a
+    turned one are no linear function of the coefficients, so these are passed on themselves: 2×3
+    neighbours have all five.
+    """
+    row, column = np.mgrid[:12, :12]
+    x, y = (2 * (axis + 1.5) / CELLS - 1 for axis in (column, row))  # as coefficients: −1 to 1
+    places = np.arange(144)
+    kernel = np.zeros([shape.num_coefficients, 144])
+    if shape.rotates:
+        which = ((row + 2 * column) % shape.num_coefficients).ravel()
+        # Positive throughout the range, so that no seed is cut off.
+        kernel[which, places] = 2.0
+        shift = [2 - x.ravel(), 2 - y.ravel(), *np.ones([shape.num_coefficients - 2, 144])]
+        return kernel, 2.0 * np.choose(which, shift)
+    axis, far = (row % 2).ravel(), (column % 2).ravel()
+    sign = 1 - 2 * far
+    # How far the seed lies inside the left or upper side, or the right or lower one; cut off one
+    # cell outside.
+    kernel[axis, places] = -4.0 * sign
+    kernel[2 + axis, places] = 2.0
+    return kernel, 4.0 * sign * np.where(axis, y.ravel(), x.ravel()) + 2.5
 
 
 def settle(model: CropModel, sampler: str, seed: int, num_samples: int = 256) -> None:

@@ -40,12 +40,19 @@ class CropModel(keras.Model):
     Args:
         generator: A `LearnedGenerator` with a `PaperNetwork`, whose weights are trained.
         cells: Cells along the side of a crop.
+        compiled: Compile by XLA: the maps between the convolutions cost as much as these. It takes
+            some seconds at the start.
     """
 
-    def __init__(self, generator: "LearnedGenerator", cells: int = CROP_CELLS, **kwargs: Any):
-        super().__init__(name="crops", **kwargs)
+    def __init__(
+        self, generator: "LearnedGenerator", cells: int = CROP_CELLS, compiled: bool = False
+    ):
+        super().__init__(name="crops")
         self.generator = generator
         self.cells = cells
+        self._drawn = lambda *inputs: self.layer_outputs(*inputs)[-1]
+        if compiled:
+            self._drawn = tf.function(self._drawn, jit_compile=True)
         self.built = True
 
     @property
@@ -59,8 +66,7 @@ class CropModel(keras.Model):
             inputs: Coefficients [B, n] and the first cells [B, 2] of the crops, row and column,
                 from −1 on.
         """
-        coefficients, first_cells = inputs
-        return self.layer_outputs(coefficients, first_cells)[-1]
+        return self._drawn(*inputs)
 
     def layer_outputs(self, coefficients: Any, first_cells: Any, depth: int = 4) -> list[Any]:
         """Return what the first `depth` transposed convolutions make of a crop.

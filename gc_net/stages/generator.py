@@ -104,7 +104,7 @@ class GeneratorStage(Stage):
         size = generator.network.train_size
         generator.image_size = (size, size)
         if learns_from_crops(generator.network, run.settings):
-            generator = CropModel(generator)
+            generator = CropModel(generator, compiled=True)
             initialize(generator, run.settings.sampler, run.config.seed)
         compile_generator(generator, run.settings)
         return generator

@@ -1,11 +1,21 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from gc_net import shapes
-from gc_net.generators.crop_fitting import crop_batch, initialize, rendered_crops, settle
+from gc_net.generators.crop_fitting import (
+    crop_batch,
+    initialize,
+    rendered_crops,
+    seed_maps,
+    settle,
+)
 from gc_net.generators.crops import CropModel, crop_corner, crop_side
+from gc_net.generators.fitting import compile_generator, mask_iou
 from gc_net.generators.learned import LearnedGenerator
+from gc_net.stages.generator import GeneratorConfig
+from gc_net.training import loop
 
 SHAPES = list(shapes.SHAPES)
 every_shape = pytest.mark.parametrize("name", SHAPES)
@@ -30,32 +40,21 @@ def whole_logits(model, coefficients):
 
 
 @every_shape
-@pytest.mark.parametrize("first", [(-1, -1), (11, 11), (-1, 5), (3, 7), (0, 10)])
-def test_a_crop_has_the_logits_of_the_whole_canvas(name, first):
+def test_a_crop_has_the_logits_of_the_whole_canvas(name):
     model = crop_model(name)
-    coefficients = model.generator.shape.sample(3, (1, 1), "full")
-    crops = model((coefficients, tf.constant([first] * 3))).numpy()
-    whole = np.pad(whole_logits(model, coefficients), ((0, 0), (2, 2), (2, 2), (0, 0)))
-    row, column = (crop_corner(cell) + 2 for cell in first)
-    side = crop_side()
-    expected = whole[:, row : row + side, column : column + side]
-    # Where a crop reaches two pixels beyond the canvas, nothing is asked of it.
-    on_canvas = np.zeros([1, 228, 228, 1], bool)
-    on_canvas[:, 2:-2, 2:-2] = True
-    asked = np.broadcast_to(on_canvas[:, row : row + side, column : column + side], crops.shape)
-    assert expected.shape == crops.shape and asked.mean() > 0.85
-    assert np.std(expected[asked]) > 0.1
-    np.testing.assert_allclose(crops[asked], expected[asked], atol=1e-5)
-
-
-def test_different_crops_of_one_batch_are_each_in_their_place():
-    model = crop_model("rotated_ellipse")
-    coefficients = tf.repeat(model.generator.shape.sample(1, (2, 1), "reference"), 3, axis=0)
-    first = tf.constant([[1, 8], [8, 1], [5, 5]])
-    together = model((coefficients, first)).numpy()
-    for index in range(3):
-        alone = model((coefficients[:1], first[index : index + 1])).numpy()
-        np.testing.assert_allclose(together[index], alone[0], atol=1e-5)
+    first = np.array([[-1, -1], [11, 11], [-1, 5], [3, 7], [0, 10], [11, 2]])
+    coefficients = model.generator.shape.sample(len(first), (1, 1), "full")
+    crops = model((coefficients, tf.constant(first, tf.int32))).numpy()
+    assert crops.shape[1:3] == (crop_side(),) * 2
+    whole = whole_logits(model, coefficients)
+    for crop, canvas, corner in zip(crops, whole, crop_corner(first), strict=True):
+        rows, columns = (np.arange(start, start + crop_side()) for start in corner)
+        # Where a crop reaches two pixels beyond the canvas, nothing is asked of it.
+        rows_on, columns_on = ((axis >= 0) & (axis < 224) for axis in (rows, columns))
+        assert rows_on.sum() >= crop_side() - 2 and columns_on.sum() >= crop_side() - 2
+        expected = canvas[rows[rows_on]][:, columns[columns_on]]
+        assert np.std(expected) > 0.01
+        np.testing.assert_allclose(crop[rows_on][:, columns_on], expected, atol=1e-5)
 
 
 @every_shape
@@ -100,18 +99,36 @@ def test_batches_of_crops_depend_on_seed_and_step_alone_and_shards_share_them():
         np.testing.assert_array_equal(np.concatenate(parts), expected)
 
 
-@every_shape
+@pytest.mark.parametrize("name", [name for name in SHAPES if shapes.get(name).rotates])
 def test_initial_seeds_pass_on_every_coefficient_to_any_two_by_three_neighbours(name):
-    model = crop_model(name)
-    shape = model.generator.shape
-    seed = model.network.stack.get_layer("seed")
+    shape = shapes.get(name)
+    kernel, bias = seed_maps(shape)
     unit = 2 * shape.to_unit(shape.sample(500, (0, 0), "reference")) - 1
-    assert np.all(unit @ seed.kernel.numpy() + seed.bias.numpy() >= 0)  # none is cut off
-    which = np.argmax(seed.kernel.numpy(), axis=0).reshape(12, 12)
+    assert np.all(unit @ kernel + bias >= 0)  # none is cut off
+    which = np.argmax(kernel, axis=0).reshape(12, 12)
     for height, width in [(2, 3), (3, 2)]:
         blocks = np.lib.stride_tricks.sliding_window_view(which, (height, width))
         for block in blocks.reshape(-1, 6):
             assert set(block) == set(range(shape.num_coefficients))
+
+
+def test_initial_seeds_of_the_upright_rectangle_are_distances_from_its_sides():
+    shape = shapes.get("rectangle")
+    kernel, bias = seed_maps(shape)
+    coefficients = shape.sample(50, (0, 0), "reference").numpy()
+    seeds = np.maximum((2 * coefficients - 1) @ kernel + bias, 0).reshape(-1, 12, 12)
+    left, top, right, bottom = np.asarray(shape.boxes(coefficients)).T[..., None, None]
+    place = (np.arange(12) + 1.5) / 14
+    x, y = place[None, None], place[None, :, None]
+    expected = [[x - left, right - x], [y - top, bottom - y]]
+    for row in range(2):
+        for column in range(2):
+            distance = np.broadcast_to(expected[row][column], seeds.shape)
+            np.testing.assert_allclose(
+                seeds[:, row::2, column::2],
+                np.maximum(8 * distance + 0.5, 0)[:, row::2, column::2],
+                atol=1e-5,
+            )
 
 
 def test_settled_statistics_draw_the_same_and_are_those_of_a_batch():
@@ -125,15 +142,59 @@ def test_settled_statistics_draw_the_same_and_are_those_of_a_batch():
     assert np.corrcoef(by_batch.ravel(), before.ravel())[0, 1] > 0.99
 
 
-def test_training_on_crops_draws_better_masks():
-    from gc_net.generators.fitting import compile_generator, mask_iou
-    from gc_net.stages.generator import GeneratorConfig
-
+def build(steps):
+    keras.utils.set_random_seed(0)
     model = CropModel(LearnedGenerator("rectangle", network="paper", weights=None))
     initialize(model, "reference", seed=0)
-    compile_generator(model, GeneratorConfig(sampler="reference", steps=60))
+    compile_generator(model, GeneratorConfig(sampler="reference", steps=steps))
+    return model
+
+
+def train(model, folder, steps, batch_size, callbacks=()):
+    def batches(epoch, start_step, **shard):
+        return rendered_crops(
+            "rectangle", "reference", batch_size, steps, seed=0, start=start_step, **shard
+        )
+
+    loop.train(
+        model,
+        batches,
+        num_steps=steps,
+        steps_per_pass=steps,
+        folder=str(folder),
+        checkpoint_steps=1,
+        callbacks=callbacks,
+        verbose=0,
+    )
+
+
+class Killed(BaseException):
+    """Not an error that anything may handle."""
+
+
+def test_training_that_was_stopped_ends_the_same(tmp_path):
+    def stop(batch, logs):
+        if batch == 2:
+            raise Killed
+
+    steps = 4
+    expected = build(steps)
+    started = [variable.numpy() for variable in expected.network.trainable_variables]
+    train(expected, tmp_path / "whole", steps, batch_size=2)
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
+    with pytest.raises(Killed):
+        train(build(steps), tmp_path / "stopped", steps, batch_size=2, callbacks=[callback])
+    resumed = build(steps)
+    train(resumed, tmp_path / "stopped", steps, batch_size=2)
+    for found, wanted in zip(resumed.network.weights, expected.network.weights, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    trained = resumed.network.trainable_variables
+    assert all(np.any(a != b.numpy()) for a, b in zip(started, trained, strict=True))
+
+
+def test_training_on_crops_draws_better_masks(tmp_path):
+    model = build(60)
     unseen = model.generator.shape.sample(32, (1, 0), "reference")
     before = mask_iou(model.generator, unseen).mean()
-    for inputs, masks, weights in rendered_crops("rectangle", "reference", 16, 60, seed=0):
-        model.train_on_batch(inputs, masks, weights)
+    train(model, tmp_path, 60, batch_size=16)
     assert mask_iou(model.generator, unseen).mean() > before + 0.1
