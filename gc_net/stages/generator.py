@@ -23,7 +23,8 @@ class GeneratorConfig(Settings):
         learning_rate: Initial rate, which falls to zero along a cosine, or in the authors' steps;
             None for the recipe's own, 2e-3 or 0.1.
         recipe: fast for Adam and a loss that also learns small shapes, in a time that suits two CPU
-            cores; or paper for SGD and Dice with the authors' schedule.
+            cores, where the paper's network sees crops of masks; or paper for SGD and Dice with the
+            authors' schedule.
     """
 
     sampler: str = setting("full", ("full", "reference"))
