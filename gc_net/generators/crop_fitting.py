@@ -22,7 +22,9 @@ from gc_net.generators.crops import (
 ANYWHERE = 0.25
 
 
-def crop_batch(shape: Any, batch_size: int, seed: Any, sampler: str, cells: int = CROP_CELLS):
+def crop_batch(
+    shape: Any, batch_size: int, seed: Any, sampler: str, cells: int = CROP_CELLS
+) -> tuple[tuple[Any, Any], Any, Any]:
     """Return `(coefficients, first cells)`, exact masks, and weights of a batch of crops."""
     seed = tf.cast(tf.convert_to_tensor(seed), tf.int32)
     coefficients = shape.sample(batch_size, seed, sampler)

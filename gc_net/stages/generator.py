@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import math
 import os
+from typing import Any
 
 from gc_net.settings import Settings, setting
 from gc_net.stages.base import Batches, Stage
@@ -118,7 +119,7 @@ class GeneratorStage(Stage):
         run.save_weights(run.result_path(), model.network, dtype="float16")
 
 
-def learns_from_crops(network, settings: GeneratorConfig) -> bool:
+def learns_from_crops(network: Any, settings: GeneratorConfig) -> bool:
     """Return whether a network is trained on crops of its masks; the authors' recipe does not."""
     return network.local and settings.recipe == "fast"
 
