@@ -66,7 +66,7 @@ flags.DEFINE_string(
 _SOME_UNREADABLE = 3  # absl itself ends with 1 if a flag is wrong
 
 
-@program.tool(argument="images", failed=2)
+@program.tool(argument="images")
 def main(_):
     if FLAGS.previews != "all" and not FLAGS.previews.isdecimal():
         raise app.UsageError(f"--previews is a number or 'all'. Received: {FLAGS.previews}")
@@ -77,7 +77,7 @@ def main(_):
         options["url_prefix"] = FLAGS.url_prefix
     from gc_net.prediction.predict_files import predict_files
 
-    with program.ending_plainly(failed=2, interrupted=program.RESUMES):
+    with program.ending_plainly(interrupted=program.RESUMES):
         summary = predict_files(
             FLAGS.model,
             FLAGS.images,
