@@ -47,8 +47,8 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "max_objects",
     1,
-    "Most objects to look for in an image: a box around two is split, what was found is hidden, and "
-    "the rest is searched again.",
+    "Most objects to look for in an image: a box around two is split, what was found is hidden, "
+    "and the rest is searched again.",
     lower_bound=1,
 )
 flags.DEFINE_string("previews", "0", "How many images to draw the result on: a number, or all.")
