@@ -10,7 +10,6 @@ import numpy as np
 from gc_net.figures.drawing import denormalizer
 from gc_net.metrics import box_iou
 from gc_net.prediction.prediction import Prediction
-from gc_net.shapes.base import Shape
 
 # Two shapes that share more than this are of one object.
 _SAME_OBJECT = 0.5
@@ -110,7 +109,7 @@ def split(
     outputs = {
         name: np.concatenate([np.asarray(each[name]) for each in looks]) for name in looks[0]
     }
-    outputs["coefficients"] = whole_image(outputs["coefficients"], windows)
+    outputs["coefficients"] = whole_image(shape, outputs["coefficients"], windows)
     outputs["boxes"] = np.asarray(shape.boxes(outputs["coefficients"]))
     chosen = np.array([_apart(outputs, place) for place in range(0, len(cuts), _NUM_PARTS)])
     kept = np.flatnonzero(chosen[:, 0] >= 0)
@@ -153,14 +152,14 @@ def cut(image: np.ndarray, window_rel_xyxy: np.ndarray) -> np.ndarray:
     )
 
 
-def whole_image(coefficients: np.ndarray, windows_rel_xyxy: np.ndarray) -> np.ndarray:
-    """Return coefficients [B, n], relative to windows [B, 4], relative to the whole images."""
+def whole_image(shape: Any, coefficients: np.ndarray, windows_rel_xyxy: np.ndarray) -> np.ndarray:
+    """Return a shape's coefficients [B, n] in windows [B, 4], relative to the whole images."""
     start, extent = windows_rel_xyxy[:, :2], windows_rel_xyxy[:, 2:] - windows_rel_xyxy[:, :2]
     # The whole image, as a window of what the window shows: top, left, no flip, height, width.
     left, top = (-start / extent).T
     width, height = (1 / extent).T
     whole = np.stack([top, left, np.zeros_like(top), height, width], axis=-1)
-    return Shape.in_windows(coefficients, whole, 1)
+    return shape.in_windows(coefficients, whole, 1)
 
 
 def _apart(outputs, place):

@@ -176,7 +176,7 @@ def test_a_cut_shows_its_window_and_shapes_in_it_are_put_back(window):
         place = window[:2] + (np.array([column, row]) + 0.5) / 64 * (window[2:] - window[:2])
         expected = 3 * 64 * np.clip(place, 0, 1)
         np.testing.assert_allclose(shown[row, column, :2], expected, atol=4)
-    put_back = more_objects.whole_image(np.float32([[0.5, 0.25, 0.5, 0.5]]), window[None])[0]
+    put_back = more_objects.whole_image(Shape, np.float32([[0.5, 0.25, 0.5, 0.5]]), window[None])[0]
     extent = window[2:] - window[:2]
     np.testing.assert_allclose(put_back[:2], window[:2] + [0.5, 0.25] * extent, rtol=1e-5)
     np.testing.assert_allclose(put_back[2:], 0.5 * extent, rtol=1e-5)
