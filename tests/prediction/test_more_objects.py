@@ -25,7 +25,10 @@ class FindsRed:
     place, of_both, decode = Detector.place, Detector.of_both, Detector.decode
     # Its outputs are coefficients already.
     parametrization = types.SimpleNamespace(
-        decode=lambda raw, shape: raw, mirrored=Shape.mirrored, has_deviations=False
+        decode=lambda raw, shape: raw,
+        mirrored=Shape.mirrored,
+        mean=lambda one, other: (one + other) / 2,
+        has_deviations=False,
     )
 
     def __init__(self, shape):
