@@ -18,6 +18,7 @@ BENCHMARKS = Registry(
         "input": "benchmarks.input:report",
         "predict": "benchmarks.predict:report",
         "engines": "benchmarks.engines:report",
+        "revisions": "benchmarks.revisions:report",
         "memory": "benchmarks.memory:report",
         "tflite": "benchmarks.tflite:report",
         "size": "benchmarks.size:report",

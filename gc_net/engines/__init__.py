@@ -7,11 +7,12 @@
 | `xnnpack` | the network as a TFLite model in memory, run by XNNPACK: faster, on CPUs alone |
 
 Nothing else in the package asks which engine it has: an engine gives a function of normalized
-images to a network's raw outputs, and the graphs of `gc_net.prediction.graph` call that.
+images to a network's raw outputs, and the graphs of `gc_net.prediction.graph` call that. Every one
+can run two networks as one, see `gc_net.engines.sharing`.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gc_net.registry import Registry
@@ -19,6 +20,7 @@ from gc_net.registry import Registry
 if TYPE_CHECKING:
     from gc_net.backbones.network import Network
     from gc_net.engines.base import Engine
+    from gc_net.engines.sharing import Pair
 
 ENGINES = Registry(
     "engine",
@@ -50,7 +52,11 @@ def get(name: "str | Engine") -> "Engine":
     return ENGINES.get(name)() if isinstance(name, str) else name
 
 
-def ready(name: "str | Engine", networks: "Iterable[Network]", num_images: int) -> "Engine":
+def ready(
+    name: "str | Engine",
+    networks: "Callable[[Engine], Iterable[Network | Pair]]",
+    num_images: int,
+) -> "Engine":
     """Return an engine that has the networks ready to run.
 
     Args:
@@ -58,7 +64,8 @@ def ready(name: "str | Engine", networks: "Iterable[Network]", num_images: int) 
             one: on a computer without GPUs, for float32 networks, and from `PAYS_FROM` images on,
             so that the conversion pays. Where it cannot convert a network, that is logged, and
             TensorFlow runs all of them.
-        networks: The networks that will run.
+        networks: Function of an engine to the networks that it will run, for example
+            `Localizer.networks`.
         num_images: How many images they will see.
 
     Raises:
@@ -66,10 +73,9 @@ def ready(name: "str | Engine", networks: "Iterable[Network]", num_images: int) 
     """
     from gc_net.engines.base import EngineError
 
-    networks = list(networks)
     if name == AUTO:
         name = "tensorflow"
-        if num_images >= PAYS_FROM and _suits_xnnpack(networks):
+        if num_images >= PAYS_FROM and _suits_xnnpack(networks(get(name))):
             try:
                 return _loaded("xnnpack", networks)
             except EngineError as error:
@@ -79,7 +85,7 @@ def ready(name: "str | Engine", networks: "Iterable[Network]", num_images: int) 
 
 def _loaded(name, networks):
     engine = get(name)
-    for network in networks:
+    for network in networks(engine):
         engine.forward(network)
     return engine
 

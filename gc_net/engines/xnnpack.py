@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from gc_net.backbones.network import Network
 from gc_net.engines.base import CopyingEngine, EngineError, Forward
+from gc_net.engines.sharing import Pair
 
 # Each interpreter packs the weights for itself. Of networks too large for one a core within this,
 # there are fewer, with several cores each.
@@ -31,7 +32,7 @@ class XNNPack(CopyingEngine):
 
     name = "xnnpack"
 
-    def copy(self, network: Network) -> Forward:
+    def copy(self, network: Network | Pair) -> Forward:
         if network.precision != "float32":
             raise EngineError(
                 f"The engine `xnnpack` runs float32 networks. Received: the {network.name} in "

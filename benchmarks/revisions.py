@@ -1,0 +1,116 @@
+"""Checkouts of several revisions beside each other: files to a COCO file, and an evaluation.
+
+Each revision runs in a process of its own, which takes its turn when it is told to. So this can
+compare with any revision that `benchmarks.revision_process` knows how to ask.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from benchmarks.images import image_files
+from benchmarks.revision_process import WAYS
+from benchmarks.rounds import Elapsed, conditions, in_turn, table
+
+_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "revision_process.py")
+
+
+def report(
+    *,
+    folders,
+    image_sizes=(128, 224),
+    images=None,
+    num_images=128,
+    dataset=None,
+    data_dir=None,
+    batch_size=32,
+    rounds=3,
+    seed=0,
+):
+    """Measure each revision in turn.
+
+    Args:
+        folders: Folders of checkouts; the first is what others are compared with.
+        image_sizes: Sides of the images of untrained EfficientNet-Lite0s, see
+            `benchmarks.revision_process`.
+        images: See `find_images`; creatures of 256 pixels are drawn if None.
+        num_images: How many images to use.
+        dataset, data_dir: Of an evaluation; none is measured without.
+        batch_size: Images a batch.
+        rounds: How often each has its turn.
+        seed: Of drawn images.
+    """
+    yield (
+        f"{conditions()}, {num_images} images, batches of {batch_size}, seed {seed}, "
+        f"medians of {rounds} rounds"
+    )
+    ways = [way for way in WAYS if dataset or not WAYS[way].evaluates]
+    header = ["image size", "what", "revision", "images/s", "processor ms an image"]
+    header += ["faster", "in processor time"]
+    rows = []
+    with image_files(images, num_images, seed=seed) as (root, files):
+        for image_size in image_sizes:
+            for way in ways:
+                asked = {
+                    "way": way,
+                    "image_size": image_size,
+                    "files": [os.path.join(root, name) for name in files],
+                    "dataset": [dataset, data_dir],
+                    "batch_size": batch_size,
+                }
+                timings = measure(folders, asked, rounds)
+                rows += [
+                    [
+                        image_size,
+                        way,
+                        os.path.basename(os.path.abspath(folder)),
+                        f"{len(files) / timings.seconds(folder):.1f}",
+                        f"{1000 * timings.processor_seconds(folder) / len(files):.1f}",
+                        f"{timings.ratio(folders[0], folder):.2f}×",
+                        f"{timings.processor_ratio(folders[0], folder):.2f}×",
+                    ]
+                    for folder in folders
+                ]
+    yield table(header, rows)
+
+
+def measure(folders, asked, rounds):
+    """Return the `Timings` of one way by each revision."""
+    with contextlib.ExitStack() as stack:
+        turns = {
+            folder: functools.partial(_turn, stack.enter_context(_process(folder, asked)))
+            for folder in folders
+        }
+        return in_turn(turns, rounds)
+
+
+@contextlib.contextmanager
+def _process(folder, asked):
+    environment = {**os.environ, "PYTHONPATH": os.path.abspath(folder)}
+    with tempfile.TemporaryDirectory() as scratch:
+        process = subprocess.Popen(
+            [sys.executable, "-P", _PROGRAM, json.dumps({**asked, "scratch": scratch})],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.stdin.close()
+            process.wait()
+
+
+def _turn(process):
+    process.stdin.write("go\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    if not answer:
+        raise RuntimeError(f"The process of a revision ended: {process.wait()}")
+    return Elapsed(json.loads(answer))
