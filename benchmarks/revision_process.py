@@ -6,6 +6,7 @@ input, it does its work once and writes how long that took.
 """
 
 import dataclasses
+import functools
 import itertools
 import json
 import os
@@ -38,54 +39,44 @@ def main():
     import tools  # sets the allocator, as in the command line
 
     del tools
-    asked = json.loads(sys.argv[1])
-    work = prepared(WAYS[asked["way"]], asked)
+    work = prepared(json.loads(sys.argv[1]))
     answers, sys.stdout = sys.stdout, sys.stderr  # what the work itself prints is no answer
-    for _ in sys.stdin:
+    for line in sys.stdin:
+        way = WAYS[line.strip()]
         start = time.perf_counter(), time.process_time()
-        work()
+        work(way)
         elapsed = time.perf_counter() - start[0], time.process_time() - start[1]
         print(json.dumps(elapsed), file=answers, flush=True)
 
 
-def prepared(way, asked):
-    """Return a function without arguments that does the work once."""
+def prepared(asked):
+    """Return a function that does the work of a `Way` once."""
     from gc_net import datasets
 
     scratch, batch_size = asked["scratch"], asked["batch_size"]
     names, dataset = [f"class {index}" for index in range(200)], None
-    if way.evaluates:
+    if asked["dataset"]:
         name, data_dir = asked["dataset"]
         dataset = datasets.get(name, data_dir=data_dir)
         names = dataset.class_names
     folder = os.path.join(scratch, "model")
-    localizer = write_model(folder, asked["image_size"], way, names)
-    if way.evaluates:
-        from gc_net.evaluation.evaluate import evaluate
-
-        options = {"batch_size": batch_size, "limit": len(asked["files"])}
-        if is_old():
-            model = localizer.model
-            return lambda: evaluate(
-                model, names, dataset, baselines=(), look=float(way.second_look), **options
-            )
-        return lambda: evaluate(localizer, dataset, methods=(), **options)
-
-    if is_old():
-        from gc_net.inference.run import predict_files
-    else:
-        from gc_net.prediction.predict_files import predict_files
+    write_model(folder, asked["image_size"], names)
+    localizer_of = functools.cache(functools.partial(load, folder))
     listing = os.path.join(scratch, "images.txt")
     with open(listing, "w", encoding="utf-8") as file:
         file.writelines(f"{name}\n" for name in asked["files"])
     numbers = itertools.count()
 
-    def predict():
+    def work(way):
+        localizer = localizer_of(way.mirror, way.second_look)
+        if way.evaluates:
+            evaluate(localizer, dataset, batch_size=batch_size, limit=len(asked["files"]))
+            return
         output = os.path.join(scratch, str(next(numbers)))
         options = {"confidence": way.confidence, "localizer": localizer}
         predict_files(folder, listing, output, batch_size=batch_size, **options)
 
-    return predict
+    return work
 
 
 def is_old():
@@ -95,44 +86,59 @@ def is_old():
     return os.path.isdir(os.path.join(os.path.dirname(gc_net.__file__), "inference"))
 
 
-def write_model(folder, image_size, way, class_names):
-    """Write the model of a way, and return the localizer that loads it."""
+def predict_files(*arguments, **options):
+    if is_old():
+        from gc_net.inference.run import predict_files
+    else:
+        from gc_net.prediction.predict_files import predict_files
+    predict_files(*arguments, **options)
+
+
+def evaluate(localizer, dataset, **options):
+    from gc_net.evaluation.evaluate import evaluate
+
+    if is_old():
+        evaluate(localizer.model, localizer.class_names, dataset, baselines=(), **options)
+    else:
+        evaluate(localizer, dataset, methods=(), **options)
+
+
+def load(folder, mirror, second_look):
+    """Return the localizer in a folder."""
+    if is_old():
+        from gc_net.inference.localizer import load
+
+        return load(folder, float(second_look))
+    from gc_net.localizer import load
+
+    return load(folder).replace(mirror=mirror, second_look=float(second_look))
+
+
+def write_model(folder, image_size, class_names):
+    """Write a model that can do all that the revision knows."""
     import gc_net
     from gc_net.generators.model import ModelGenerator
 
     parts = {"backbone": "efficientnet_lite0", "image_size": image_size, "weights": None}
-    classifiers = [
+    classifier, second = (
         gc_net.Classifier(num_classes=len(class_names), name=name, **parts)
         for name in ("classifier", "second_classifier")
-    ]
+    )
+    generator = ModelGenerator("rectangle", image_size)
     if is_old():
-        from gc_net.inference.localizer import load
         from gc_net.saving import save_model
 
         detector = gc_net.Detector(num_coefficients=4, head="position", **parts)
-        share_first_layers(detector, *classifiers)
-        generator = ModelGenerator("rectangle", image_size)
-        model = gc_net.GCNet(detector, generator, classifiers[0])
-        look = float(way.second_look)
-        model = model.naming(classifiers[0], look, classifiers[1] if look else None)
-        save_model(folder, model, class_names)
-        return load(folder, look)
-    from gc_net.localizer import Localizer, load
+        model = gc_net.GCNet(detector, generator, classifier)
+        save_model(folder, model.naming(classifier, 1.0, second), class_names)
+        return
+    from gc_net.localizer import Localizer
 
     detector = gc_net.Detector(shape="rectangle", head="edges", **parts)
-    share_first_layers(detector, *classifiers)
-    generator = ModelGenerator("rectangle", image_size)
-    Localizer(
-        detector,
-        generator,
-        classifiers[0],
-        class_names,
-        resize_size=round(image_size * 8 / 7),
-        second_look=float(way.second_look),
-        mirror=way.mirror,
-        second_classifier=classifiers[1] if way.second_look else None,
-    ).save(folder)
-    return load(folder)
+    share_first_layers(detector, classifier, second)
+    options = {"resize_size": round(image_size * 8 / 7), "mirror": True}
+    options |= {"second_look": 1.0, "second_classifier": second}
+    Localizer(detector, generator, classifier, class_names, **options).save(folder)
 
 
 def share_first_layers(detector, *others):

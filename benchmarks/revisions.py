@@ -54,36 +54,37 @@ def report(
     rows = []
     with image_files(images, num_images, seed=seed) as (root, files):
         for image_size in image_sizes:
-            for way in ways:
-                asked = {
-                    "way": way,
-                    "image_size": image_size,
-                    "files": [os.path.join(root, name) for name in files],
-                    "dataset": [dataset, data_dir],
-                    "batch_size": batch_size,
-                }
-                timings = measure(folders, asked, rounds)
-                rows += [
-                    [
-                        image_size,
-                        way,
-                        os.path.basename(os.path.abspath(folder)),
-                        f"{len(files) / timings.seconds(folder):.1f}",
-                        f"{1000 * timings.processor_seconds(folder) / len(files):.1f}",
-                        f"{timings.ratio(folders[0], folder):.2f}×",
-                        f"{timings.processor_ratio(folders[0], folder):.2f}×",
-                    ]
-                    for folder in folders
+            asked = {
+                "image_size": image_size,
+                "files": [os.path.join(root, name) for name in files],
+                "dataset": dataset and [dataset, data_dir],
+                "batch_size": batch_size,
+            }
+            timings = measure(folders, ways, asked, rounds)
+            rows += [
+                [
+                    image_size,
+                    way,
+                    os.path.basename(os.path.abspath(folder)),
+                    f"{len(files) / timings.seconds((way, folder)):.1f}",
+                    f"{1000 * timings.processor_seconds((way, folder)) / len(files):.1f}",
+                    f"{timings.ratio((way, folders[0]), (way, folder)):.2f}×",
+                    f"{timings.processor_ratio((way, folders[0]), (way, folder)):.2f}×",
                 ]
+                for way in ways
+                for folder in folders
+            ]
     yield table(header, rows)
 
 
-def measure(folders, asked, rounds):
-    """Return the `Timings` of one way by each revision."""
+def measure(folders, ways, asked, rounds):
+    """Return the `Timings` of each way by each revision: {(way, folder): ...}."""
     with contextlib.ExitStack() as stack:
+        processes = {folder: stack.enter_context(_process(folder, asked)) for folder in folders}
         turns = {
-            folder: functools.partial(_turn, stack.enter_context(_process(folder, asked)))
-            for folder in folders
+            (way, folder): functools.partial(_turn, process, way)
+            for way in ways
+            for folder, process in processes.items()
         }
         return in_turn(turns, rounds)
 
@@ -107,8 +108,8 @@ def _process(folder, asked):
             process.wait()
 
 
-def _turn(process):
-    process.stdin.write("go\n")
+def _turn(process, way):
+    process.stdin.write(f"{way}\n")
     process.stdin.flush()
     answer = process.stdout.readline()
     if not answer:

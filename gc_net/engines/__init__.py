@@ -1,10 +1,11 @@
-"""Engines: what runs a trained network. All give the same outputs, but for rounding.
+"""Engines: what runs a trained network. All but the last give the same outputs, but for rounding.
 
 | name | what it is |
 |---|---|
 | `tensorflow` | TensorFlow's own graph, on any device |
 | `folded` | the same with batch normalization folded into convolutions; what is exported |
 | `xnnpack` | the network as a TFLite model in memory, run by XNNPACK: faster, on CPUs alone |
+| `int8` | the same in integers of eight bits, calibrated on images: faster again, not the same |
 
 Nothing else in the package asks which engine it has: an engine gives a function of normalized
 images to a network's raw outputs, and the graphs of `gc_net.prediction.graph` call that. Every one
@@ -28,6 +29,7 @@ ENGINES = Registry(
         "tensorflow": "gc_net.engines.tensorflow:TensorFlow",
         "folded": "gc_net.engines.folded:Folded",
         "xnnpack": "gc_net.engines.xnnpack:XNNPack",
+        "int8": "gc_net.engines.int8:Int8",
     },
 )
 

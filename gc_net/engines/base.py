@@ -28,9 +28,11 @@ class Engine(abc.ABC):
 
     Attributes:
         name: Name in the registry.
+        exact: Whether outputs are those of the network, but for rounding of float32.
     """
 
     name: str
+    exact: bool = True
 
     @abc.abstractmethod
     def forward(self, network: Network | Pair) -> Forward:
@@ -72,11 +74,15 @@ class CopyingEngine(Engine):
     def copy(self, network: Network | Pair) -> Forward:
         """Return the function of `forward`, made anew; it must not hold the network itself."""
 
+    def digest(self, network: Network | Pair) -> bytes:
+        """Return what tells whether a copy is still the one to use."""
+        return _digest(network)
+
     def forward(self, network: Network | Pair) -> Forward:
         if network not in self._forwards:
             # Weights have no values in a graph that may be traced meanwhile.
             with tf.init_scope(), self._lock:
-                digest = _digest(network)
+                digest = self.digest(network)
                 found, forward = self._copies.get(network, (None, None))
                 if found != digest:
                     forward = self.copy(network)

@@ -27,11 +27,13 @@ class FoldedNetwork:
         network: The `Network`.
 
     Attributes:
+        normalizer: That of the network.
         trunk, head: Copies of the network's own.
         variables: What a SavedModel has to hold.
     """
 
     def __init__(self, network: Network):
+        self.normalizer = network.normalizer
         self.trunk, self.head = folded(network.trunk), folded(network.head)
         self.variables = [*self.trunk.variables, *self.head.variables]
 

@@ -24,7 +24,7 @@ class Pair:
     It holds layers of both, and does not keep the networks themselves alive.
 
     Args:
-        first, second: Networks, or others with a `trunk` and a `head`.
+        first, second: Networks, or others with a `normalizer`, a `trunk` and a `head`.
         same: What `same_layers` returns of their trunks.
     """
 
@@ -33,6 +33,7 @@ class Pair:
     def __init__(self, first: Any, second: Any, same: dict[Any, Any]):
         self._networks = weakref.ref(first), weakref.ref(second)
         self._trunks, self._heads = (first.trunk, second.trunk), (first.head, second.head)
+        self._normalizer = first.normalizer
         self._first_of = {other: layer for layer, other in same.items()}
         self.image_size = first.trunk.inputs[0].shape[1]
         self.precision = first.head.dtype_policy.name
@@ -48,8 +49,12 @@ class Pair:
         """Those of both. Where layers are the same, those of the first network are used."""
         return [variable for model in (*self._trunks, *self._heads) for variable in model.variables]
 
-    def from_normalized(self, normalized: Any) -> Any:
-        """Return the raw outputs of both side by side, [B, N1 + N2]; `split` parts them."""
+    def normalize(self, images: Any) -> Any:
+        """Return images as both trunks take them."""
+        return self._normalizer(images)
+
+    def trunk(self, normalized: Any, training: bool = False) -> list:
+        """Return the maps that each head looks at, of the first network and then of the second."""
         seen = {}
 
         def remembered(layer):
@@ -64,12 +69,25 @@ class Pair:
             return layer if first is None else lambda *args, **kwargs: seen[first]
 
         calls = remembered, recalled
-        maps = [
-            trunk._run_through_graph([normalized], operation_fn=call)
+        return [
+            each
             for trunk, call in zip(self._trunks, calls, strict=True)
+            for each in tree.flatten(trunk._run_through_graph([normalized], operation_fn=call))
         ]
-        outputs = [head(each, training=False) for head, each in zip(self._heads, maps, strict=True)]
+
+    def head(self, maps: list, training: bool = False) -> Any:
+        """Return the raw outputs of both side by side, [B, N1 + N2]; `split` parts them."""
+        num_first = len(self._trunks[0].outputs)
+        parts = maps[:num_first], maps[num_first:]
+        outputs = [
+            head(each if len(each) > 1 else each[0], training=False)
+            for head, each in zip(self._heads, parts, strict=True)
+        ]
         return ops.concatenate(outputs, axis=-1)
+
+    def from_normalized(self, normalized: Any) -> Any:
+        """Return the raw outputs of both for normalized images, as `head` does."""
+        return self.head(self.trunk(normalized))
 
     def split(self, outputs: Any) -> tuple[Any, Any]:
         """Return the raw outputs [B, N1] and [B, N2] of both."""

@@ -199,7 +199,7 @@ def test_an_engine_of_ones_own_is_used_by_its_name():
             return network.from_normalized
 
     with engines.ENGINES.register("counting", Counting):
-        assert engines.names() == ("auto", "tensorflow", "folded", "xnnpack", "counting")
+        assert engines.names() == ("auto", "tensorflow", "folded", "xnnpack", "int8", "counting")
         localizer = localizer_of()
         localizer.predict(noise(40, 40), engine="counting")
         assert localizer.pair(Counting()).name in Counting.passes  # which begin alike
