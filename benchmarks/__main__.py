@@ -44,6 +44,7 @@ SETTINGS = (
     _define(flags.DEFINE_list, "sizes", "Numbers of images to measure with."),
     _define(flags.DEFINE_list, "stages", "Which stages to measure the size of."),
     _define(flags.DEFINE_integer, "max_objects", "Most objects of an image.", lower_bound=1),
+    _define(flags.DEFINE_string, "train_from", "First layer of a trunk that is trained."),
     _define(flags.DEFINE_list, "folders", "Checkouts to compare; the first is compared with."),
     _define(path_flags.define, "plot", "File to draw the result to."),
 )

@@ -1,8 +1,8 @@
 """What `benchmarks.revisions` runs in each checkout; it imports that checkout's package.
 
 It builds the detector, the classifier and the second classifier that a recipe trains: untrained
-EfficientNet-Lite0s, whose blocks before `block4a` are the same in all. For each line of standard
-input, it does its work once and writes how long that took.
+ones, whose first layers are the same in all. For each line of standard input, which names a `Way`,
+it does that work once and writes how long it took.
 """
 
 import dataclasses
@@ -12,9 +12,6 @@ import json
 import os
 import sys
 import time
-
-SHARED_BEFORE = "block4a"
-
 
 @dataclasses.dataclass(frozen=True)
 class Way:
@@ -60,7 +57,8 @@ def prepared(asked):
         dataset = datasets.get(name, data_dir=data_dir)
         names = dataset.class_names
     folder = os.path.join(scratch, "model")
-    write_model(folder, asked["image_size"], names)
+    parts = {"backbone": asked["backbone"], "image_size": asked["image_size"], "weights": None}
+    write_model(folder, parts, asked["train_from"], names)
     localizer_of = functools.cache(functools.partial(load, folder))
     listing = os.path.join(scratch, "images.txt")
     with open(listing, "w", encoding="utf-8") as file:
@@ -114,12 +112,12 @@ def load(folder, mirror, second_look):
     return load(folder).replace(mirror=mirror, second_look=float(second_look))
 
 
-def write_model(folder, image_size, class_names):
+def write_model(folder, parts, train_from, class_names):
     """Write a model that can do all that the revision knows."""
     import gc_net
     from gc_net.generators.model import ModelGenerator
 
-    parts = {"backbone": "efficientnet_lite0", "image_size": image_size, "weights": None}
+    image_size = parts["image_size"]
     classifier, second = (
         gc_net.Classifier(num_classes=len(class_names), name=name, **parts)
         for name in ("classifier", "second_classifier")
@@ -135,17 +133,17 @@ def write_model(folder, image_size, class_names):
     from gc_net.localizer import Localizer
 
     detector = gc_net.Detector(shape="rectangle", head="edges", **parts)
-    share_first_layers(detector, classifier, second)
+    share_first_layers(train_from, detector, classifier, second)
     options = {"resize_size": round(image_size * 8 / 7), "mirror": True}
     options |= {"second_look": 1.0, "second_classifier": second}
     Localizer(detector, generator, classifier, class_names, **options).save(folder)
 
 
-def share_first_layers(detector, *others):
+def share_first_layers(train_from, detector, *others):
     """Give the other networks the detector's early layers, as after a training that left them."""
     for other in others:
         for layer in other.trunk.layers:
-            if layer.name.startswith(SHARED_BEFORE):
+            if layer.name.startswith(train_from):
                 break
             layer.set_weights(detector.trunk.get_layer(layer.name).get_weights())
 

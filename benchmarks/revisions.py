@@ -22,6 +22,8 @@ _PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "revision_pr
 def report(
     *,
     folders,
+    backbone="efficientnet_lite0",
+    train_from="block4a",
     image_sizes=(128, 224),
     images=None,
     num_images=128,
@@ -35,8 +37,9 @@ def report(
 
     Args:
         folders: Folders of checkouts; the first is what others are compared with.
-        image_sizes: Sides of the images of untrained EfficientNet-Lite0s, see
-            `benchmarks.revision_process`.
+        backbone: Of untrained networks, see `benchmarks.revision_process`.
+        train_from: The layers before it are the same in all networks.
+        image_sizes: Sides of the images.
         images: See `find_images`; creatures of 256 pixels are drawn if None.
         num_images: How many images to use.
         dataset, data_dir: Of an evaluation; none is measured without.
@@ -55,6 +58,8 @@ def report(
     with image_files(images, num_images, seed=seed) as (root, files):
         for image_size in image_sizes:
             asked = {
+                "backbone": backbone,
+                "train_from": train_from,
                 "image_size": image_size,
                 "files": [os.path.join(root, name) for name in files],
                 "dataset": dataset and [dataset, data_dir],
