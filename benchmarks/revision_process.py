@@ -13,6 +13,7 @@ import os
 import sys
 import time
 
+
 @dataclasses.dataclass(frozen=True)
 class Way:
     """What is asked of a revision; one that knows no mean of mirror images does without."""

@@ -158,9 +158,7 @@ def _alike(layer, other):
 
 def _settings(layer):
     """Return what a layer is set to, and what its call is given besides tensors."""
-    config = {
-        name: value for name, value in layer.get_config().items() if name not in _IRRELEVANT
-    }
+    config = {name: value for name, value in layer.get_config().items() if name not in _IRRELEVANT}
     given = [
         argument
         for node in layer._inbound_nodes[:1]

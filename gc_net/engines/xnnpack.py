@@ -13,7 +13,7 @@ import contextlib
 import os
 import queue
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,10 +51,13 @@ class Converted:
 
     Args:
         content: The TFLite model: one normalized image [1, S, S, 3] to arrays [1, ...].
+        places: Which of the model's outputs each output is.
         num_threads: Threads of all interpreters together; one for each core if None.
     """
 
-    def __init__(self, content: bytes, num_threads: int | None = None):
+    def __init__(
+        self, content: bytes, places: Sequence[int] = (0,), num_threads: int | None = None
+    ):
         cores = num_threads or _num_cores()
         copies = max(1, min(cores, _MOST_BYTES // len(content)))
         interpreters = [_interpreter(content, max(1, cores // copies)) for _ in range(copies)]
@@ -64,6 +67,7 @@ class Converted:
             details["index"]: tuple(details["shape"][1:].tolist())
             for details in interpreters[0].get_output_details()
         }
+        self._places = tuple(places)
         # An interpreter is no one else's until it is put back.
         self._idle = queue.SimpleQueue()
         for interpreter in interpreters:
@@ -73,15 +77,16 @@ class Converted:
     def __call__(self, normalized: Any) -> Any:
         """Return the outputs for normalized images [B, S, S, 3], in a graph or not.
 
-        It is one array [B, ...], or a list of them where the model has several outputs.
+        It is one array [B, ...], or a list of them where there are several outputs.
         """
         outputs = tf.numpy_function(self.run, [normalized], [tf.float32] * len(self._outputs))
         for output, shape in zip(outputs, self._outputs.values(), strict=True):
             output.set_shape([None, *shape])
-        return outputs if len(outputs) > 1 else outputs[0]
+        found = [outputs[place] for place in self._places]
+        return found if len(found) > 1 else found[0]
 
     def run(self, normalized: np.ndarray) -> list[np.ndarray]:
-        """Return all outputs for an array of images."""
+        """Return the model's outputs for an array of images."""
         outputs = [
             np.empty((len(normalized), *shape), np.float32) for shape in self._outputs.values()
         ]
@@ -113,9 +118,17 @@ def converted(
         function: Function of one image [1, S, S, 3] to arrays.
         prepare: Function that sets up the `tf.lite.TFLiteConverter`.
     """
-    size = network.image_size
+    size, places = network.image_size, []
+
+    def once(normalized):
+        outputs = tf.nest.flatten(function(normalized))
+        # Trunks may have a map in common, which TFLite would return once.
+        different = list({id(output): output for output in outputs}.values())
+        places[:] = [[id(each) for each in different].index(id(output)) for output in outputs]
+        return different
+
     graph = tf.function(
-        lambda normalized: function(normalized),
+        once,
         input_signature=[tf.TensorSpec([1, size, size, 3], tf.float32)],
         autograph=False,
     )
@@ -127,7 +140,7 @@ def converted(
         prepare(converter)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Statistics for quantized inputs were expected")
-            return Converted(converter.convert())
+            return Converted(converter.convert(), places)
     except Exception as error:  # the converter raises whatever its passes do
         reason = str(error).strip().partition("\n")[0]
         raise EngineError(
