@@ -67,10 +67,14 @@ def steps(what, backbone, image_size, batch_size, seed=0, train_from="block4a"):
     for way in WAYS:
         keras.utils.set_random_seed(seed)
         model, images, labels = make(backbone, image_size, batch_size, seed, train_from)
-        step = tf.function(lambda model=model, data=(images, labels): model.train_step(data))
+        found[way] = _step(model, (images, labels))
         with built(way):
-            found[way] = step.get_concrete_function()
+            found[way].get_concrete_function()  # traced here, for all calls
     return found
+
+
+def _step(model, data):
+    return tf.function(lambda: model.train_step(data))
 
 
 @contextlib.contextmanager

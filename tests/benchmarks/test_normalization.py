@@ -17,8 +17,8 @@ def test_ways_differ_in_operations_and_not_in_the_loss(what):
     np.testing.assert_allclose(losses, losses[0], rtol=1e-4)
 
     def count(way, kind):
-        types = [operation.type for operation in steps[way].graph.get_operations()]
-        return collections.Counter(types)[kind]
+        operations = steps[way].get_concrete_function().graph.get_operations()
+        return collections.Counter(operation.type for operation in operations)[kind]
 
     fused = {way: count(way, "FusedBatchNormV3") for way in WAYS}
     assert fused[PLAIN] == fused[FOLDED] == 0
