@@ -24,6 +24,8 @@ class Classifier(Network):
         image_size: Side of the square images; the backbone's own if None.
         head: `"native"`, or another of `gc_net.heads`.
         weights: `"imagenet"`, a file path, or `None`.
+        finer_map: Whether the map that the head pools has twice the side, which makes heat maps
+            finer and a pass longer.
 
     Example:
         classifier = Classifier("efficientnet_lite0", num_classes=200, image_size=128)
@@ -38,9 +40,12 @@ class Classifier(Network):
         head: str = "native",
         weights: str | os.PathLike | None = "imagenet",
         name: str = "classifier",
+        finer_map: bool = False,
         **kwargs: Any,
     ):
-        super().__init__(backbone, num_classes, image_size, head, weights, name, **kwargs)
+        super().__init__(
+            backbone, num_classes, image_size, head, weights, name, finer_map=finer_map, **kwargs
+        )
         self.num_classes = num_classes
 
     def get_config(self):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from gc_net import backbones, heads
+from gc_net.backbones.finer import finer
 from gc_net.backbones.folding import call_folded
 from gc_net.heads.base import feature_shapes
 
@@ -24,6 +25,7 @@ class Network(keras.Model):
         head: `"native"`, the backbone's own, or another of `gc_net.heads`.
         weights: `"imagenet"`, a file path, or `None`, see `Backbone.load_weights`.
         precision: Name of the layers' dtype policy; Keras' current one where it is None.
+        finer_map: Whether the trunk's map has twice the side, see `gc_net.backbones.finer`.
 
     Attributes:
         initial_variables: Names of the native head's variables that `weights` had nothing for, so
@@ -39,6 +41,7 @@ class Network(keras.Model):
         weights: str | os.PathLike | None,
         name: str,
         precision: str | None = None,
+        finer_map: bool = False,
         **kwargs: Any,
     ):
         super().__init__(name=name, **kwargs)
@@ -46,9 +49,12 @@ class Network(keras.Model):
         self.image_size = int(image_size or self.backbone.image_size)
         self.head_name = head
         self.precision = precision or keras.mixed_precision.dtype_policy().name
+        self.finer_map = bool(finer_map)
         with _policy(self.precision):
             self.normalizer = self.backbone.normalizer()
             whole = self.backbone.trunk(self.image_size)
+            if self.finer_map:
+                whole = finer(whole)
             self._layer_names = tuple(layer.name for layer in whole.layers)
             self.trunk = heads.get(head).on(self.backbone, whole)
             self.head = heads.get(head).build(
@@ -116,6 +122,7 @@ class Network(keras.Model):
             # A saved model brings its own weights.
             "weights": None,
             "precision": self.precision,
+            "finer_map": self.finer_map,
             "name": self.name,
         }
 

@@ -35,8 +35,9 @@ def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
     `gc_net` has the given settings. `gc_net_plain` has only the paper's three losses, for as many
     steps as the classifier. `psol` (Zhang et al. 2020) has two steps: boxes of descriptor
     transforming, and a plain regressor of boxes that learns them as the warm-up; no loss follows.
-    Its authors' regressor has two hidden layers and a squared error of the coordinates. Here it is
-    the backbone's native head, and the error is the overlap of masks.
+    Its authors' regressor has two hidden layers on the positions of VGG16's map, and a squared
+    error of the coordinates. Here it is the head that keeps positions, and the error is the overlap
+    of masks.
     """
     length = {name: getattr(config.classifier, name) for name in _LENGTH}
     weights = "" if config.network.weights != "none" else ":weights=classifier"
@@ -64,7 +65,7 @@ def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
             **{f"warmup_{name}": value for name, value in {**usual, **length}.items()},
             "warmup_teacher": f"descriptors{weights}",
             "detector_shape": "rectangle",
-            "detector_head": "native",
+            "detector_head": "position",
             "detector_parametrization": "sigmoid",
             "detector_generator": "model",
             "detector_epochs": 0,

@@ -28,6 +28,9 @@ class ClassifierConfig(StageConfig):
         mask_inverted: Part of the masks that show what lies outside instead.
         num_folds: With 2 or more, the images are split into this many parts, and a classifier that
             was fitted on the other parts judges each of them; 0 for one classifier on all images.
+        finer_map: Leave out the network's last step down in resolution. Heat maps are then twice as
+            fine, as in papers on class activation maps, and training takes longer. The detector's
+            network is not changed.
         method: Method to train: gc_net, or another of gc_net/methods. The classifier is then
             trained as that method does, and there is no detector.
     """
@@ -42,6 +45,7 @@ class ClassifierConfig(StageConfig):
     mask_max_extent: float = setting(1.1, low=0.0, high=2.0)
     mask_inverted: float = setting(0.0, low=0.0, high=1.0)
     num_folds: int = setting(0, low=0)
+    finer_map: bool = setting(False)
     method: str = setting(GC_NET, known=METHODS, flag="method")
 
     def __post_init__(self) -> None:

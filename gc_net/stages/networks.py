@@ -1,6 +1,6 @@
 """The networks that a training starts from. This module imports no TensorFlow."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gc_net import methods
 from gc_net.methods import GC_NET
@@ -20,7 +20,13 @@ def build_classifier(config: Settings, num_classes: int) -> "Classifier":
 
     name = config.classifier.method
     head = "native" if name == GC_NET else methods.get(name).head
-    classifier = untrained(config, num_classes, config.data.image_size, head)
+    classifier = untrained(
+        config,
+        num_classes,
+        config.data.image_size,
+        head=head,
+        finer_map=config.classifier.finer_map,
+    )
     if config.classifier.recipe == "none" and num_classes != 1000:
         raise RunError(
             "The classifier's recipe `none` takes the 1000-class ImageNet weights as they are, but "
@@ -40,17 +46,19 @@ def untrained(
     config: Settings,
     num_classes: int,
     image_size: int,
-    head: str = "native",
-    name: str = "classifier",
+    **kwargs: Any,
 ) -> "Classifier":
-    """Return a `Classifier` of the network and the weights that a `TrainConfig` names."""
+    """Return a `Classifier` of the network and the weights that a `TrainConfig` names.
+
+    Args:
+        kwargs: Of `Classifier`.
+    """
     from gc_net.classifier import Classifier
 
     return Classifier(
         config.network.backbone,
         num_classes=num_classes,
         image_size=image_size,
-        head=head,
         weights=None if config.network.weights == "none" else config.network.weights,
-        name=name,
+        **kwargs,
     )

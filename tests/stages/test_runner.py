@@ -208,6 +208,15 @@ def test_a_native_head_takes_over_the_hidden_layers_of_the_classifier(monkeypatc
     assert detector.head.get_layer("outputs").kernel.shape[-1] == 5
 
 
+def test_a_finer_map_is_the_classifiers_alone(tmp_path):
+    config = small_config(classifier={"finer_map": True})
+    side = build_classifier(small_config(), num_classes=3).trunk.output_shape[1]
+    runner.train(config, small_options(tmp_path))
+    model = gc_net.load(tmp_path / "model")
+    assert model.classifier.trunk.output_shape[1] == 2 * side
+    assert model.detector.trunk.output_shape[1] == side
+
+
 def test_a_single_class_is_refused(tmp_path):
     with Runner(small_config(), small_options(tmp_path)) as run:
         assert len(run.data.split) == 26  # it is read before the names are changed
