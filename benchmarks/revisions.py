@@ -54,7 +54,6 @@ def report(
     ways = [way for way in WAYS if dataset or not WAYS[way].evaluates]
     header = ["image size", "what", "revision", "images/s", "processor ms an image"]
     header += ["faster", "in processor time"]
-    rows = []
     with image_files(images, num_images, seed=seed) as (root, files):
         for image_size in image_sizes:
             asked = {
@@ -66,7 +65,7 @@ def report(
                 "batch_size": batch_size,
             }
             timings = measure(folders, ways, asked, rounds)
-            rows += [
+            rows = [
                 [
                     image_size,
                     way,
@@ -79,7 +78,7 @@ def report(
                 for way in ways
                 for folder in folders
             ]
-    yield table(header, rows)
+            yield table(header, rows)
 
 
 def measure(folders, ways, asked, rounds):
