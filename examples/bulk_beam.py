@@ -11,7 +11,9 @@ its prediction, as `gc-net predict` keeps them in its `predictions.jsonl`;
 """
 
 import argparse
+import dataclasses
 import json
+from typing import Any
 
 import apache_beam as beam
 from apache_beam.io import fileio
@@ -21,6 +23,14 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from gc_net import engines
 
 UNREADABLE = "unreadable"
+
+
+@dataclasses.dataclass(frozen=True)
+class Loaded:
+    """A `Localizer`, and the `Engine` that has its networks ready."""
+
+    localizer: Any
+    engine: Any
 
 
 class LocalizerHandler(ModelHandler):
@@ -42,7 +52,8 @@ class LocalizerHandler(ModelHandler):
 
         localizer = gc_net.load(self.path)
         # One engine for all batches: it takes the weights to stay as they are.
-        return localizer, engines.ready(self.engine, localizer.networks, num_images=10**9)
+        engine = engines.ready(self.engine, localizer.networks, num_images=10**9)
+        return Loaded(localizer, engine)
 
     def batch_elements_kwargs(self):
         return {"min_batch_size": 1, "max_batch_size": self.batch_size}
@@ -52,9 +63,10 @@ class LocalizerHandler(ModelHandler):
         from gc_net.data.loading import Unreadable
 
         del inference_args
-        localizer, engine = model
         unreadable = Unreadable()
-        found = localizer.predict(batch, self.batch_size, unreadable=unreadable, engine=engine)
+        found = model.localizer.predict(
+            batch, self.batch_size, unreadable=unreadable, engine=model.engine
+        )
         reasons = dict(unreadable)
         for row, prediction in enumerate(found):
             if prediction is None:
