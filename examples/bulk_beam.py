@@ -1,114 +1,124 @@
 r"""Predict on any number of images, on any number of machines, with Apache Beam.
 
 pip install '.[bulk]'
-python -m examples.bulk_beam --model=runs/birds --images='photos/**.jpg' --output=labels/part
+gc-net export --model=runs/birds --output=saved_models/birds --second_look=0
+python -m examples.bulk_beam --saved_model=saved_models/birds/1 \
+    --images='photos/**.jpg' --output=labels/part
+
+Images are squashed before they reach the model, hence the --second_look=0: a second look at them
+would show nothing more.
 
 Runs on this machine by default; Beam's own flags (`--runner=FlinkRunner` and the like) take it
-elsewhere, with images and results on storage that Beam reads: `gs://`, `s3://`, `hdfs://`. The
-model's folder must be where every worker finds it. Each line of `labels/part-*.jsonl` is a file and
-its prediction, as `gc-net predict` keeps them in its `predictions.jsonl`;
-`labels/part-unreadable-*.txt` names what could not be read.
+elsewhere, with images and results on storage that Beam reads: `gs://`, `s3://`, `hdfs://`. Each
+line of `labels/part-*.jsonl` is a file and its prediction, as `gc-net predict` keeps them in its
+`predictions.jsonl`; `labels/part-unreadable-*.txt` names what could not be read.
 """
 
 import argparse
-import dataclasses
 import json
-from typing import Any
 
 import apache_beam as beam
+import numpy as np
 from apache_beam.io import fileio
 from apache_beam.ml.inference.base import KeyedModelHandler, ModelHandler, RunInference
 from apache_beam.options.pipeline_options import PipelineOptions
 
-from gc_net import engines
-
 UNREADABLE = "unreadable"
 
 
-@dataclasses.dataclass(frozen=True)
-class Loaded:
-    """A `Localizer`, and the `Engine` that has its networks ready."""
-
-    localizer: Any
-    engine: Any
-
-
-class LocalizerHandler(ModelHandler):
-    """Loads a model once a process and gives it batches of encoded images.
+class SavedModelHandler(ModelHandler):
+    """Loads an exported model once a process and gives it batches.
 
     Args:
-        path: Folder of a model, see `gc_net.load`.
-        engine: Name of what runs the networks, see `gc_net.engines`.
+        path: Folder of a version that `gc-net export` wrote.
         batch_size: Most images that go through the model at once.
     """
 
-    def __init__(self, path, engine="xnnpack", batch_size=32):
+    def __init__(self, path, batch_size=32):
         self.path = path
-        self.engine = engine
         self.batch_size = batch_size
 
     def load_model(self):
-        import gc_net
+        import tensorflow as tf
 
-        localizer = gc_net.load(self.path)
-        # One engine for all batches: it takes the weights to stay as they are.
-        engine = engines.ready(self.engine, localizer.networks, num_images=10**9)
-        return Loaded(localizer, engine)
+        return tf.saved_model.load(self.path)
 
     def batch_elements_kwargs(self):
         return {"min_batch_size": 1, "max_batch_size": self.batch_size}
 
     def run_inference(self, batch, model, inference_args=None):
-        """Yield the prediction of each file's bytes as JSON, or (None, why it cannot be read)."""
-        from gc_net.data.loading import Unreadable
-
+        """Yield the outputs of each (squashed image, (height, width)) of a batch."""
         del inference_args
-        unreadable = Unreadable()
-        found = model.localizer.predict(
-            batch, self.batch_size, unreadable=unreadable, engine=model.engine
-        )
-        reasons = dict(unreadable)
-        for row, prediction in enumerate(found):
-            if prediction is None:
-                yield None, reasons[f"images[{row}]"]
-            else:
-                yield prediction.to_json(), None
+        images = np.stack([image for image, _ in batch])
+        outputs = model.signatures["serve_uint8"](images=images)
+        outputs = {name: value.numpy() for name, value in outputs.items()}
+        # The graph saw squares; boxes are to be stretched to what they were squashed from.
+        outputs["image_sizes"] = np.array([size for _, size in batch])
+        for row in range(len(batch)):
+            yield {name: value[row] for name, value in outputs.items()}
 
 
-def parted(result):
-    """Yield the line of a file and what the model gave for it, among results or unreadable ones."""
-    name, (prediction, reason) = result
-    if prediction is None:
-        yield beam.pvalue.TaggedOutput(UNREADABLE, f"{name}\t{reason}")
-    else:
-        yield json.dumps({"file": name, **json.loads(prediction)}, ensure_ascii=False)
+class ReadImage(beam.DoFn):
+    """Decodes and squashes a file by the code that training and `gc-net predict` use."""
+
+    def __init__(self, resize_size):
+        self.resize_size = resize_size
+
+    def process(self, file):
+        from gc_net.data.decode import decode_with_size
+        from gc_net.data.splits import ImageError
+        from gc_net.data.transforms import squash
+
+        name = file.metadata.path
+        try:
+            image, size = decode_with_size(file.read(), self.resize_size)
+        except (ImageError, OSError) as error:
+            yield beam.pvalue.TaggedOutput(UNREADABLE, f"{name}\t{error}")
+            return
+        yield name, (squash(image, self.resize_size), size)
 
 
-def predict(pipeline, model, images, output, engine="xnnpack", batch_size=32, num_shards=0):
+def as_line(result):
+    """Return the line of a file and what the model gave for it."""
+    from gc_net.prediction.prediction import Prediction
+
+    name, outputs = result
+    for key in ("class_names", "outline_kinds", "shapes"):
+        outputs[key] = np.char.decode(np.asarray(outputs[key], np.bytes_), "utf-8")
+    prediction = Prediction.from_outputs(outputs)
+    return json.dumps({"file": name, **json.loads(prediction.to_json())}, ensure_ascii=False)
+
+
+def predict(pipeline, saved_model, images, output, batch_size=32, num_shards=0):
     """Add the prediction of all images to a Beam pipeline.
 
     Args:
-        model: Folder of a model, see `gc_net.load`.
+        saved_model: Folder of a version that `gc-net export` wrote.
         images: Pattern in Beam's sense: `**` crosses folders.
         output: Beginning of the result files' names.
-        engine: Name of what runs the networks, see `gc_net.engines`.
         num_shards: How many result files; as many as suit the runner if 0.
     """
-    handler = KeyedModelHandler(LocalizerHandler(model, engine, batch_size))
-    results = (
+    import tensorflow as tf
+
+    module = tf.saved_model.load(saved_model)
+    resize_size = int(module.resize_size.numpy())
+    if float(module.second_look.numpy()):
+        raise ValueError(
+            f"{saved_model} looks at its shapes a second time, for which it needs the original "
+            "images, and it is given squashed ones here. Export it with --second_look=0."
+        )
+    handler = KeyedModelHandler(SavedModelHandler(saved_model, batch_size))
+    read = (
         pipeline
         | "Find" >> fileio.MatchFiles(images)
         # Patterns are matched in one place; from here on every worker has its share.
         | "Share out" >> beam.Reshuffle()
         | "Open" >> fileio.ReadMatches()
-        | "Read" >> beam.Map(lambda file: (file.metadata.path, file.read()))
-        | "Predict" >> RunInference(handler)
-        | "Part" >> beam.FlatMap(parted).with_outputs(UNREADABLE, main="lines")
+        | "Read" >> beam.ParDo(ReadImage(resize_size)).with_outputs(UNREADABLE, main="images")
     )
-    results.lines | "Write" >> beam.io.WriteToText(
-        output, file_name_suffix=".jsonl", num_shards=num_shards
-    )
-    results[UNREADABLE] | "Write unreadable" >> beam.io.WriteToText(
+    lines = read.images | "Predict" >> RunInference(handler) | "Lines" >> beam.Map(as_line)
+    lines | "Write" >> beam.io.WriteToText(output, file_name_suffix=".jsonl", num_shards=num_shards)
+    read[UNREADABLE] | "Write unreadable" >> beam.io.WriteToText(
         f"{output}-{UNREADABLE}", file_name_suffix=".txt", skip_if_empty=True
     )
 
@@ -117,10 +127,9 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", required=True, help="Folder of a model.")
+    parser.add_argument("--saved_model", required=True, help="Folder of an exported version.")
     parser.add_argument("--images", required=True, help="Pattern; ** crosses folders.")
     parser.add_argument("--output", required=True, help="Beginning of the result files' names.")
-    parser.add_argument("--engine", default="xnnpack", help="What runs the networks.")
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--num_shards", type=int, default=0, help="0: as suits the runner.")
     flags, beam_flags = parser.parse_known_args()

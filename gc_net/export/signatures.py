@@ -39,7 +39,7 @@ class ServingModule(tf.Module):
     def __init__(self, localizer, top_k=5, class_names_file=None):
         super().__init__(name="gc_net")
         self._localizer = localizer
-        # For programs that squash images themselves.
+        # For programs that squash images themselves, such as `examples/bulk_beam.py`.
         self.resize_size = tf.Variable(localizer.resize_size, trainable=False)
         self.second_look = tf.Variable(localizer.second_look, trainable=False)
         self.top_k = min(top_k or len(localizer.class_names), len(localizer.class_names))

@@ -177,22 +177,12 @@ def convert(module, calibration=None):
     """
     function = module.serve.get_concrete_function()
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function], module)
-    if calibration is None:
-        return converter.convert()
-    converter.optimizations = [tf.lite.Optimize.DEFAULT]
-    converter.representative_dataset = lambda: (
-        [image[None].astype(np.float32)] for image in calibration
-    )
-    # TFLite's division of integers ends with an error where a divisor is in the middle of its
-    # range, so divisions stay in float32.
-    experimental = tf.lite.experimental
-    options = experimental.QuantizationDebugOptions(denylisted_ops=["DIV"])
-    debugger = experimental.QuantizationDebugger(
-        converter=converter,
-        debug_dataset=converter.representative_dataset,
-        debug_options=options,
-    )
-    return debugger.get_nondebug_quantized_model()
+    if calibration is not None:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+        converter.representative_dataset = lambda: (
+            [image[None].astype(np.float32)] for image in calibration
+        )
+    return converter.convert()
 
 
 def run(content, images):

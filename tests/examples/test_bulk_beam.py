@@ -7,6 +7,7 @@ import pytest
 beam = pytest.importorskip("apache_beam", reason="Apache Beam is not installed")
 
 from examples import bulk_beam  # noqa: E402
+from gc_net.export.saved_model import export_saved_model  # noqa: E402
 from gc_net.prediction.predict_files import predict_files  # noqa: E402
 from tests.models import localizer_of  # noqa: E402
 from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model  # noqa: E402
@@ -14,14 +15,11 @@ from tests.prediction.models import CLASS_NAMES, encode, noise, varied_model  # 
 NUM_IMAGES = 23
 
 
-@pytest.mark.parametrize(
-    ("shape", "second_look"), [("rotated_ellipse", 0.0), ("rotated_rectangle", 1.3)]
-)
-def test_results_are_those_of_tools_predict(tmp_path, shape, second_look):
+@pytest.mark.parametrize("shape", ["rotated_ellipse", "rotated_rectangle"])
+def test_results_are_those_of_tools_predict(tmp_path, shape):
     # Squashed to more than the networks see, as images are in training.
-    model = tmp_path / "model"
-    options = {"resize_size": 37, "second_look": second_look}
-    localizer_of(varied_model(shape), CLASS_NAMES, **options).save(model)
+    localizer_of(varied_model(shape), CLASS_NAMES, resize_size=37).save(tmp_path / "model")
+    version, _ = export_saved_model(tmp_path / "model", tmp_path / "exported", top_k=None)
     photos = tmp_path / "photos"
     for number in range(NUM_IMAGES):
         folder = photos / ("cats", "dogs/small")[number % 2]
@@ -33,7 +31,7 @@ def test_results_are_those_of_tools_predict(tmp_path, shape, second_look):
 
     with beam.Pipeline() as pipeline:
         bulk_beam.predict(
-            pipeline, model, f"{photos}/**", str(tmp_path / "part"), batch_size=5, num_shards=3
+            pipeline, version, f"{photos}/**", str(tmp_path / "part"), batch_size=5, num_shards=3
         )
 
     parts = sorted(tmp_path.glob("part-*-of-*.jsonl"))
@@ -49,6 +47,13 @@ def test_results_are_those_of_tools_predict(tmp_path, shape, second_look):
         assert_equal(found[file], prediction)
     (unreadable,) = tmp_path.glob("part-unreadable-*.txt")
     assert unreadable.read_text().startswith(f"{photos}/cats/broken.jpg\tnot a JPEG")
+
+
+def test_a_model_that_looks_twice_is_refused(tmp_path):
+    localizer_of(varied_model(), CLASS_NAMES, second_look=1.3).save(tmp_path / "model")
+    version, _ = export_saved_model(tmp_path / "model", tmp_path / "exported")
+    with pytest.raises(ValueError, match=r"looks at its shapes a second time.*--second_look=0"):
+        bulk_beam.predict(beam.Pipeline(), version, "photos/**", str(tmp_path / "part"))
 
 
 def assert_equal(found, expected):
