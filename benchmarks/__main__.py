@@ -5,6 +5,7 @@ python -m benchmarks --what=input --dataset=cub --data_dir=CUB_200_2011
 python -m benchmarks --what=predict --images=photos
 python -m benchmarks --what=revisions --folders=../before,. --images=photos
 python -m benchmarks --what=objects --model=runs/ilsvrc_lite/model --data_dir=ILSVRC
+python -m benchmarks --what=objects --dataset=cub --data_dir=CUB_200_2011 --pairs=60
 
 Flags that are not set have the benchmark's own defaults, see benchmarks/.
 Benchmarks are no part of the installed package: they run in a checkout.
@@ -46,6 +47,7 @@ SETTINGS = (
     _define(flags.DEFINE_integer, "max_objects", "Most objects of an image.", lower_bound=1),
     _define(flags.DEFINE_string, "train_from", "First layer of a trunk that is trained."),
     _define(flags.DEFINE_list, "folders", "Checkouts to compare; the first is compared with."),
+    _define(flags.DEFINE_integer, "pairs", "Pictures to make of two images.", lower_bound=1),
     _define(path_flags.define, "plot", "File to draw the result to."),
 )
 WHOLE_NUMBERS = ("image_sizes", "sizes")

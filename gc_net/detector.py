@@ -149,8 +149,7 @@ class Detector(Network):
             raw, mirrored: [B, m], the raw outputs for images and for their mirror images.
         """
         both = raw, self.parametrization.mirrored(mirrored)
-        # Of raw outputs: two angles have no mean, see `gc_net.parametrizations`.
-        return sum(both) / 2, self.shape.iou(*map(self.decode, both))
+        return self.parametrization.mean(*both), self.shape.iou(*map(self.decode, both))
 
     def with_shape(self, shape: str | Shape) -> "Detector":
         """Return a detector with the same weights that places another shape.

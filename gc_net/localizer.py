@@ -349,17 +349,21 @@ class Localizer:
                 sizes, index = batch["size"].numpy(), batch["index"].numpy()
                 labels = batch["label"].numpy() if known_classes else None
 
-                def look(images, rows, index=index, sizes=sizes, labels=labels):
-                    outputs = self.first_look(images, confidence, evidence, engine)
+                def look(images):
+                    judged = confidence or max_objects > 1
+                    return self.first_look(images, judged, evidence, engine)
+
+                def conclude(outputs, rows, index=index, sizes=sizes, labels=labels):
                     known = None if labels is None else labels[rows]
+                    if not confidence:
+                        outputs = {k: v for k, v in outputs.items() if k != "confidence"}
                     concluded = self.conclude(outputs, look_closer, index[rows], known)
-                    found = self.predictions(concluded, sizes[rows], top_k, known)
-                    return np.asarray(outputs["class_probabilities"]), found
+                    return self.predictions(concluded, sizes[rows], top_k, known)
 
                 if max_objects > 1:
-                    predictions = find_objects(self, batch["image"], look, max_objects)
+                    predictions = find_objects(self, batch["image"], look, conclude, max_objects)
                 else:
-                    _, predictions = look(batch["image"], np.arange(len(index)))
+                    predictions = conclude(look(batch["image"]), np.arange(len(index)))
                 yield from zip(index.tolist(), predictions, strict=True)
         except tf.errors.OpError:
             # Reading stops with an error if no image at all can be read. Here that is a result.

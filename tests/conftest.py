@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 
 # One thread for each of the processes that tests are spread over, and for those that tests start:
@@ -20,6 +21,9 @@ from tests.browser import launched
 def pytest_configure(config):
     if config.getoption("numprocesses", None):
         return  # this process hands tests out to others, and needs no TensorFlow
+    # Until all tests are collected, hardly anything is garbage, and looking for it takes a third of
+    # that time. What is there then stays to the end, so it is not searched later either.
+    gc.disable()
     import tensorflow as tf
 
     # Two logical devices, which can only be asked for before TensorFlow starts: replicas without
@@ -27,6 +31,11 @@ def pytest_configure(config):
     tf.config.set_logical_device_configuration(
         tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
     )
+
+
+def pytest_collection_finish():
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

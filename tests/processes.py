@@ -16,6 +16,7 @@ _PRELOADED = (
     "gc_net.evaluation.evaluate",
     "gc_net.stages.runner",
     "gc_net.localizer",
+    "tests.frozen",
 )
 
 

@@ -40,9 +40,10 @@ def test_a_head_that_has_learned_one_shape_is_refused(upright):
         upright.replace(detector=detector).with_shape("rotated_ellipse")
 
 
-def test_the_command_writes_a_model_that_draws_the_shape(upright, tmp_path):
+@pytest.mark.parametrize("flag", ["detector_shape", "shape"])  # the second is an older name
+def test_the_command_writes_a_model_that_draws_the_shape(upright, tmp_path, flag):
     upright.save(tmp_path / "upright")
-    given = [f"--model={tmp_path / 'upright'}", "--shape=rotated_ellipse"]
+    given = [f"--model={tmp_path / 'upright'}", f"--{flag}=rotated_ellipse"]
     process = run_tool("change_shape", *given, f"--output={tmp_path / 'turned'}")
     assert process.returncode == 0, process.stderr
     assert gc_net.load(tmp_path / "turned").shape.name == "rotated_ellipse"

@@ -5,7 +5,7 @@ gc-net check --dataset=cub --data_dir=CUB_200_2011 --json=report.json
 
 Counts images by class, decodes every image, compares every box with its image, finds files that
 occur twice, and says where a training with the same flags would stop. It takes all flags of gc-net
-train. The exit status is 0 if all is well and 1 if there are problems.
+train. The exit status is 0 if all is well, 1 if there are problems, and 2 if it cannot look.
 """
 
 import contextlib
@@ -55,7 +55,9 @@ def _ending_plainly():
     try:
         yield
     except OSError as error:
-        sys.exit(f"--json={FLAGS.json} cannot be written: {error.strerror or error}.")
+        reason = error.strerror or error
+        print(f"--json={FLAGS.json} cannot be written: {reason}.", file=sys.stderr)
+        sys.exit(program.FAILED)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ _OPTIONS = {
 }
 
 
-@program.tool(argument="model", failed=2)
+@program.tool(argument="model")
 def main(_):
     for other, names in _OPTIONS.items():
         for name in names:

@@ -27,7 +27,7 @@ flags.DEFINE_list(
 )
 
 
-@program.tool(argument="model", failed=2)
+@program.tool(argument="model")
 def main(_):
     folders = [os.path.expanduser(folder) for folder in FLAGS.images.split(",") if folder]
     for folder in folders:

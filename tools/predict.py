@@ -47,7 +47,8 @@ flags.DEFINE_enum(
 flags.DEFINE_integer(
     "max_objects",
     1,
-    "Most objects to look for in an image: found ones are hidden, and the rest is searched again.",
+    "Most objects to look for in an image: a box around two is split, what was found is hidden, "
+    "and the rest is searched again.",
     lower_bound=1,
 )
 flags.DEFINE_string("previews", "0", "How many images to draw the result on: a number, or all.")
@@ -66,7 +67,7 @@ flags.DEFINE_string(
 _SOME_UNREADABLE = 3  # absl itself ends with 1 if a flag is wrong
 
 
-@program.tool(argument="images", failed=2)
+@program.tool(argument="images")
 def main(_):
     if FLAGS.previews != "all" and not FLAGS.previews.isdecimal():
         raise app.UsageError(f"--previews is a number or 'all'. Received: {FLAGS.previews}")
@@ -77,7 +78,7 @@ def main(_):
         options["url_prefix"] = FLAGS.url_prefix
     from gc_net.prediction.predict_files import predict_files
 
-    with program.ending_plainly(failed=2, interrupted=program.RESUMES):
+    with program.ending_plainly(interrupted=program.RESUMES):
         summary = predict_files(
             FLAGS.model,
             FLAGS.images,

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from absl import app, flags
 
 RESUMES = "The same command resumes from here."
+# Exit status if the work could not be done. That of a wrong flag is 1.
+FAILED = 2
 _HELP = ("--help", "-help", "--helpshort", "-helpshort", "-h", "-?")
 _WIDTH = 100
 
@@ -34,7 +36,6 @@ def tool(
     argument: str | None = None,
     arguments: bool = False,
     first: tuple[str, ...] = (),
-    failed: int = 1,
 ) -> Callable:
     """Return a decorator for the `main` of a tool.
 
@@ -45,7 +46,6 @@ def tool(
         argument: The flag to suggest if an argument is given without a flag.
         arguments: Whether the tool takes arguments that are no flags.
         first: Flags that `--help` shows before all others.
-        failed: Exit status if the work could not be done. That of a wrong flag is 1.
     """
 
     def decorate(main):
@@ -54,7 +54,7 @@ def tool(
             try:
                 if argv[1:] and not arguments:
                     raise app.UsageError(_unexpected(argv[1:], argument))
-                with ending_plainly(failed):
+                with ending_plainly():
                     return main(argv)
             except app.UsageError as error:
                 _end(f"{error} See {_command(main)} --help.", error.exitcode)
@@ -66,11 +66,10 @@ def tool(
 
 
 @contextlib.contextmanager
-def ending_plainly(failed: int = 1, interrupted: str = "") -> Iterator[None]:
+def ending_plainly(interrupted: str = "") -> Iterator[None]:
     """End the process without a traceback if the work fails or is interrupted.
 
     Args:
-        failed: Exit status of a failure.
         interrupted: What to say after "Interrupted."
     """
     try:
@@ -80,7 +79,7 @@ def ending_plainly(failed: int = 1, interrupted: str = "") -> Iterator[None]:
     except (ValueError, OSError, ImportError) as error:
         if flags.FLAGS.is_parsed() and flags.FLAGS.verbosity > 0:
             raise
-        _end(_reason(error), failed)
+        _end(_reason(error), FAILED)
     except KeyboardInterrupt as interruption:
         print(f"\nInterrupted. {interrupted}".rstrip(), file=sys.stderr)
         # Training says by which signal.

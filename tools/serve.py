@@ -24,7 +24,7 @@ flags.DEFINE_list(
 )
 
 
-@program.tool(argument="model", failed=2)
+@program.tool(argument="model")
 def main(_):
     try:
         from gc_net.serving.demo_server import run_demo

@@ -315,7 +315,8 @@ def evaluate(
         found["hits"] = hits_by_level(protocol, found["iou_v2"])
     if not found["num_truth_boxes"].any():
         scores = []
-    results = method_results.results(scores, protocol, found)
+    num_classes = len(localizer.class_names)
+    results = method_results.results(scores, protocol, found, num_classes)
     return Evaluation(
         model=model_dir,
         dataset=dataset.name,
@@ -338,7 +339,7 @@ def evaluate(
         metrics={
             **title,
             "num_images": len(found["labels"]),
-            **_own_metrics(protocol, found),
+            **_own_metrics(protocol, found, num_classes),
             **known,
             "images": data.fingerprint(found["index"]),
             "num_without_boxes": int((found["num_truth_boxes"] == 0).sum()),
@@ -379,9 +380,10 @@ def _no_boxes(num_images):
     return Truth(np.empty((0, 4), np.float32), np.zeros(num_images + 1, np.int64))
 
 
-def _own_metrics(protocol, found):
+def _own_metrics(protocol, found, num_classes):
     classes = found.get("ten_crop_classes", found["top_classes"])
-    class_errors = intervals.summarized(intervals.class_errors(found["labels"], classes))
+    class_errors = intervals.class_errors(found["labels"], classes, num_classes)
+    class_errors = intervals.summarized(class_errors)
     if not found["num_truth_boxes"].any():
         return class_errors
     more = {}
@@ -395,6 +397,7 @@ def _own_metrics(protocol, found):
         **intervals.method_metrics(
             found["labels"],
             found["top_classes"],
+            num_classes,
             found["iou"],
             found["hits"],
             protocol.hits(found["iou"]),

@@ -14,6 +14,7 @@ _DECIMALS = 4
 def method_metrics(
     labels: np.ndarray,
     top_classes: np.ndarray,
+    num_classes: int,
     iou: np.ndarray,
     hits: np.ndarray,
     located: np.ndarray,
@@ -24,6 +25,8 @@ def method_metrics(
     Args:
         labels: [N].
         top_classes: [N, k], for LocErr.
+        num_classes: Of the dataset. Of five or fewer, any class is among the first five: top-5
+            errors mean nothing then and are left out.
         iou: [N], NaN where an image has no box.
         hits: bool [L, N] at the IoU levels of MaxBoxAccV2.
         located: bool [N] at IoU 0.5.
@@ -38,8 +41,10 @@ def method_metrics(
         return np.where(known, values, np.nan)
 
     values = {
-        "loc_err_top1": where_known(_wrong(metrics.in_top(top_classes, labels, 1) & located)),
-        "loc_err_top5": where_known(_wrong(metrics.in_top(top_classes, labels, 5) & located)),
+        **{
+            f"loc_err_top{k}": where_known(_wrong(metrics.in_top(top_classes, labels, k) & located))
+            for k in _counted(num_classes)
+        },
         "corloc": where_known(100.0 * located),
         "corloc_70": where_known(100.0 * (iou > 0.7)),
         "mean_iou": 100.0 * iou,
@@ -49,12 +54,19 @@ def method_metrics(
     return summarized(values)
 
 
-def class_errors(labels: np.ndarray, top_classes: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the values [N] of ClsErr top-1 and top-5, for `summarized`."""
+def class_errors(
+    labels: np.ndarray, top_classes: np.ndarray, num_classes: int
+) -> dict[str, np.ndarray]:
+    """Return the values [N] of ClsErr top-1 and top-5, for `summarized`; see `method_metrics`."""
     return {
-        "cls_err_top1": _wrong(metrics.in_top(top_classes, labels, 1)),
-        "cls_err_top5": _wrong(metrics.in_top(top_classes, labels, 5)),
+        f"cls_err_top{k}": _wrong(metrics.in_top(top_classes, labels, k))
+        for k in _counted(num_classes)
     }
+
+
+def _counted(num_classes):
+    """Return how many of the first classes count, for each error that has a meaning."""
+    return (1, 5) if num_classes > 5 else (1,)
 
 
 def summarized(values: Mapping[str, np.ndarray]) -> dict[str, Any]:

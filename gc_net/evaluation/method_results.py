@@ -100,7 +100,7 @@ def scores(
 
 
 def results(
-    scores: "Sequence[Score]", protocol: "Protocol", found: Mapping[str, Any]
+    scores: "Sequence[Score]", protocol: "Protocol", found: Mapping[str, Any], num_classes: int
 ) -> dict[str, MethodResult]:
     """Return the `MethodResult`s of `Score`s by name, given what `measure.collect` found.
 
@@ -112,6 +112,7 @@ def results(
         values = intervals.method_metrics(
             found["labels"],
             found["frame_classes"],
+            num_classes,
             score.iou,
             score.hits,
             protocol.hits(score.iou),

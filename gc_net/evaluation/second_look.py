@@ -66,7 +66,7 @@ def diagnose_looks(
     indices = spread(len(data), limit)
     if classifiers is None:
         judges = [(localizer.classifier, indices)]
-        judged = _OWN[split]
+        judged = _judged_by_own(localizer.record, split)
     else:
         if split != "train":
             raise ValueError("Cross-fitted classifiers judge training images: use the train split.")
@@ -105,17 +105,24 @@ def _advice(best):
     return f"Both looks do best at --second_look={best['look']:g}."
 
 
-_OWN = {
-    "train": (
+def _judged_by_own(record, split):
+    """Return what is to be known about a judgement by the model's own classifier."""
+    if split == "test":
+        return (
+            "Judged by the model's own classifier. These are test images: what is chosen by them "
+            "should not be measured on them."
+        )
+    if record.settings.get("classifier", {}).get("recipe") == "none":
+        return (
+            "Judged by an ImageNet network as it is, which the model's training did not change. "
+            "It knows ILSVRC's training images, and no others: of those it knows, whole images are "
+            "at an advantage."
+        )
+    return (
         "Judged by the model's own classifier, which was fitted on these very images and knows "
         "them: whole images are at an advantage. Where there are cross-fitted classifiers, give "
         "their run (--classifiers)."
-    ),
-    "test": (
-        "Judged by the model's own classifier. These are test images: what is chosen by them "
-        "should not be measured on them."
-    ),
-}
+    )
 
 
 def measure(

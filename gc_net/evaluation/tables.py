@@ -55,13 +55,15 @@ _TUNED = "*"
 def evaluation_table(metrics: Mapping[str, Any]) -> str:
     """Return the table that evaluation prints, from the content of a `metrics.json`."""
     title = metrics.get("title") or f"GC-Net ({metrics['settings']['shape']})"
-    rows = [[title, *_cells(metrics)]]
+    measured = [metrics, *metrics["methods"].values()]
+    keys = [key for key in COMPARED if any(key in row for row in measured)]
+    rows = [[title, *_cells(metrics, keys)]]
     tuned = False
     for method in metrics["methods"].values():
         tuned = tuned or method["tuned"]
         mark = f" {_TUNED}" if method["tuned"] else ""
-        rows.append([method["title"] + mark, *_cells(method)])
-    lines = [Text().table([""], [METRICS[key][:2] for key in COMPARED], rows), ""]
+        rows.append([method["title"] + mark, *_cells(method, keys)])
+    lines = [Text().table([""], [METRICS[key][:2] for key in keys], rows), ""]
     lines.append(_described(metrics))
     if "corloc" in metrics:
         low, high = metrics["corloc_ci95"]
@@ -119,5 +121,5 @@ def _described(metrics):
     return " ".join([text, *(f"{item}." for item in left_out)])
 
 
-def _cells(metrics):
-    return [f"{metrics[key]:.2f}" if key in metrics else "–" for key in COMPARED]
+def _cells(metrics, keys):
+    return [f"{metrics[key]:.2f}" if key in metrics else "–" for key in keys]

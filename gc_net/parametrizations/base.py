@@ -37,6 +37,13 @@ class Parametrization(abc.ABC):
         sign = np.float32([-1, 1, 1, 1, -1][: raw.shape[-1]])
         return ops.cast(raw, "float32") * sign
 
+    def mean(self, one: Any, other: Any) -> Any:
+        """Return the mean [..., n] of the raw outputs for two views of an image.
+
+        Of raw outputs, because two angles have no mean.
+        """
+        return (one + other) / 2
+
     def expected_iou(self, raw: Any) -> Any:
         """Return the IoU [...] with the true boxes that outputs [..., n] let one expect."""
         raise NotImplementedError(f"The outputs of {self.name!r} do not say how sure they are.")

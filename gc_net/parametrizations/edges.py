@@ -65,6 +65,18 @@ class Edges(Parametrization):
             axis=-1,
         )
 
+    def mean(self, one, other):
+        """Return the mean of both, whose edges deviate more where the two views disagree.
+
+        Take each view's profile for half of what is known of an edge. From the mean position, it
+        deviates as the views do by themselves, and by half of the distance between them. Both are
+        combined by the root of their squares.
+        """
+        mean = super().mean(ops.cast(one, "float32"), ops.cast(other, "float32"))
+        apart = (one[..., :NUM_EDGES] - other[..., :NUM_EDGES]) / 2
+        off = ops.sqrt(ops.square(mean[..., -NUM_EDGES:]) + ops.square(ops.cast(apart, "float32")))
+        return ops.concatenate([mean[..., :-NUM_EDGES], off], axis=-1)
+
     def expected_iou(self, raw):
         """Return the IoU [...] that the upright box can be expected to have with the object's.
 

@@ -34,6 +34,7 @@ class Summary:
         num_review: Images on the review list instead.
         unreadable: (file, reason) of images that could not be read.
         path: Path of the label files.
+        previews: Folder of the previews; None if none were drawn.
     """
 
     num_images: int
@@ -42,6 +43,7 @@ class Summary:
     num_review: int
     unreadable: tuple[tuple[str, str], ...]
     path: str
+    previews: str | None = None
 
     def text(self, limit: int = 10) -> str:
         """Return a few lines of text."""
@@ -49,6 +51,8 @@ class Summary:
             f"{self.num_images:,} images, {self.num_new:,} of them predicted by this run.",
             f"{self.num_labelled:,} are in {self.path}.",
         ]
+        if self.previews is not None:
+            lines.append(f"Previews are in {self.previews}.")
         if self.num_review:
             lines.append(f"{self.num_review:,} below the least confidence are in {REVIEW_FILE}.")
         if self.unreadable:
@@ -171,12 +175,13 @@ def predict_files(
         path = label_format.write(output_dir, results, localizer.class_names, root)
         num_review = _write_review(output_dir, results.doubtful(), localizer.class_names)
         _write_unreadable(output_dir, unreadable)
+        drawn = None
         if previews != 0:
             from gc_net.prediction.previews import write_previews
 
-            write_previews(output_dir, root, results, previews, previews_of)
+            drawn = write_previews(output_dir, root, results, previews, previews_of)
     num_labelled = num_images - len(unreadable) - num_review
-    return Summary(num_images, num_new, num_labelled, num_review, tuple(unreadable), path)
+    return Summary(num_images, num_new, num_labelled, num_review, tuple(unreadable), path, drawn)
 
 
 def _to_predict(root, files, done):

@@ -28,8 +28,8 @@ def write_previews(
     results: Iterable[tuple[str, Prediction]],
     count: int | None = None,
     which: str = "classes",
-) -> None:
-    """Draw `count` results, all if None, as `previews/NAME.jpg` in `folder`.
+) -> str:
+    """Draw `count` results, all if None, as `previews/NAME.jpg` in `folder`; return that folder.
 
     Args:
         root: Folder that the files of the results are relative to.
@@ -39,12 +39,14 @@ def write_previews(
     """
     chosen = None if count is None else _chosen(results, count, which)
     results = (result for result in results if chosen is None or result[0] in chosen)
+    previews = os.path.join(folder, "previews")
     with (
-        replaced_folder(os.path.join(folder, "previews")) as target,
+        replaced_folder(previews) as target,
         concurrent.futures.ThreadPoolExecutor(_THREADS) as pool,
     ):
         while some := list(itertools.islice(results, _AT_ONCE)):  # so that memory stays flat
             list(pool.map(lambda result: _write(target, root, *result), some))
+    return previews
 
 
 def _chosen(results, count, which):

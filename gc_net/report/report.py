@@ -53,6 +53,7 @@ def render(evaluation: Evaluation) -> str:
     examples = gallery.cases(evaluation, MAX_BYTES - _BYTES_BESIDE_IMAGES)
     shown = {evaluation.labels[row] for members in examples.values() for row, _ in members}
     groups = breakdown.by_class(evaluation)
+    columns = [key for key in _COLUMNS if key in evaluation.metrics]
     return render_page(
         "gc_net.report",
         "report",
@@ -65,8 +66,8 @@ def render(evaluation: Evaluation) -> str:
         rival=_rival(evaluation),
         agreement=evaluation.metrics.get("agreement"),
         next_steps=_next_steps(evaluation, has_boxes),
-        columns=[METRICS[key] for key in _COLUMNS],
-        methods=_methods(evaluation) if has_boxes else [],
+        columns=[METRICS[key] for key in columns],
+        methods=_methods(evaluation, columns) if has_boxes else [],
         ten_crop=evaluation.metrics.get("ten_crop"),
         num_without_boxes=int((evaluation.num_truth_boxes == 0).sum()),
         unreadable=evaluation.unreadable,
@@ -135,15 +136,18 @@ def _rival(evaluation):
     return {"title": best.title, "corloc": best.metrics["corloc"]}
 
 
-def _methods(evaluation):
+def _methods(evaluation, columns):
     """Return the rows of the table: what is measured, and other methods; tuned ones are marked."""
     rows = [(evaluation.name, "own", evaluation.metrics)]
     for result in evaluation.methods.values():
         rows.append((result.title, "is-tuned" if result.tuned else "", result.metrics))
-    return [{"name": name, "style": style, "cells": _cells(found)} for name, style, found in rows]
+    return [
+        {"name": name, "style": style, "cells": _cells(found, columns)}
+        for name, style, found in rows
+    ]
 
 
-def _cells(metrics):
+def _cells(metrics, columns):
     return [
         {
             "value": metrics[key],
@@ -152,7 +156,7 @@ def _cells(metrics):
         }
         if key in metrics
         else None
-        for key in _COLUMNS
+        for key in columns
     ]
 
 

@@ -32,6 +32,27 @@ def test_images_are_counted_together():
     assert objects.count_hits(found, true) == pytest.approx((2 / 3, 2 / 3))
 
 
+def test_pairs_are_of_one_class_and_spread_over_the_classes():
+    labels = np.array([1, 0, 1, 0, 2, 1, 0, 2])
+    usable = np.array([True] * 6 + [False, True])
+    assert objects.pairs_of(labels, usable, 9) == [(1, 3), (0, 2), (2, 5), (4, 7)]
+    assert objects.pairs_of(labels, usable, 2) == [(1, 3), (2, 5)]
+
+
+def test_joined_images_keep_their_boxes():
+    small, large = np.full((60, 90, 3), 20, np.uint8), np.full((480, 240, 3), 20, np.uint8)
+    small[10:40, 30:60], large[40:400, 20:200] = 250, 250
+    boxes = np.array([[30, 10, 60, 40]], float), np.array([[20, 40, 200, 400]], float)
+    picture, (one, other) = objects.joined((small, boxes[0]), (large, boxes[1]))
+    assert picture.shape == (240, 360 + 120, 3)
+    for left, top, right, bottom in (one, other):
+        inside = picture[int(top) + 4 : int(bottom) - 4, int(left) + 4 : int(right) - 4]
+        assert inside.min() > 240
+    bright = np.argwhere(picture[..., 0] > 127)
+    np.testing.assert_allclose(one[:2], bright.min(axis=0)[::-1], atol=2)
+    np.testing.assert_allclose(other[2:], bright.max(axis=0)[::-1] + 1, atol=2)
+
+
 def test_a_dataset_of_single_objects_is_refused():
     with pytest.raises(DataError, match="No test image of creatures has several true boxes"):
         next(objects.report(dataset="creatures"))

@@ -224,7 +224,7 @@ def test_the_tool_tells_by_its_exit_status(photos, tmp_path):
     assert broken.returncode == 1 and "unreadable train images: 1" in broken.stdout
     assert (tmp_path / "report.json").exists()
     absent = run_tool("--data_dir", tmp_path / "absent")
-    assert absent.returncode == 1 and "does not exist" in absent.stderr
+    assert absent.returncode == 2 and "does not exist" in absent.stderr
     assert "Traceback" not in absent.stderr
     wrong = run_tool("--dataset=cub", "--data_dir", photos, "--boxes=x.csv")
     assert wrong.returncode == 1 and "leave out --boxes" in wrong.stderr + wrong.stdout
@@ -233,13 +233,13 @@ def test_the_tool_tells_by_its_exit_status(photos, tmp_path):
 def test_the_tool_says_before_the_work_where_no_report_can_be_written(photos, tmp_path):
     for place in (photos, photos / "val" / "cats" / "000.png" / "report.json"):
         refused = run_tool("--data_dir", photos, "--json", place)
-        assert (refused.returncode, refused.stdout) == (1, "")
+        assert (refused.returncode, refused.stdout) == (2, "")
         assert refused.stderr.startswith(f"--json={place} cannot be written: ")
         assert len(refused.stderr.splitlines()) == 1
     # A place that will do is left as it was until there is a report.
     (tmp_path / "report.json").write_text("an older one")
     absent = run_tool("--data_dir", tmp_path / "absent", "--json", tmp_path / "report.json")
-    assert absent.returncode == 1
+    assert absent.returncode == 2
     assert (tmp_path / "report.json").read_text() == "an older one"
 
 

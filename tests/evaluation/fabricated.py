@@ -39,7 +39,7 @@ def fabricated(count=60, shape="rotated_ellipse", seed=0, image_size=SIZE, **cha
     boxes = np.asarray(shape.boxes(coefficients))
     num_truth = np.ones(count, np.int32)
     iou = metrics.best_iou(boxes, truth_boxes, num_truth)
-    labels = split.labels
+    labels, num_classes = split.labels, len(dataset.class_names)
     top = np.stack([rng.permutation(len(dataset.class_names))[:5] for _ in range(count)])
     top[:, 0] = np.where(rng.random(count) < 0.8, labels, top[:, 0])
     top = top.astype(np.int32)
@@ -47,7 +47,7 @@ def fabricated(count=60, shape="rotated_ellipse", seed=0, image_size=SIZE, **cha
     methods = {}
     for score in Constant().scores(protocol, truth_boxes, num_truth, None, None):
         values = intervals.method_metrics(
-            labels, top, score.iou, score.hits, protocol.hits(score.iou)
+            labels, top, num_classes, score.iou, score.hits, protocol.hits(score.iou)
         )
         methods[score.name] = MethodResult(score.name, score.title, score.tuned, values)
     values = {
@@ -77,8 +77,10 @@ def fabricated(count=60, shape="rotated_ellipse", seed=0, image_size=SIZE, **cha
         "unreadable": (),
         "metrics": {
             "num_images": count,
-            **intervals.summarized(intervals.class_errors(labels, top)),
-            **intervals.method_metrics(labels, top, iou, hits_by_level(protocol, iou), located),
+            **intervals.summarized(intervals.class_errors(labels, top, num_classes)),
+            **intervals.method_metrics(
+                labels, top, num_classes, iou, hits_by_level(protocol, iou), located
+            ),
         },
         "methods": methods,
         "history": {"classifier": _classifier_log(rng), "detector": _detector_log(rng)},

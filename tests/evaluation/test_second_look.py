@@ -15,6 +15,7 @@ from gc_net.prediction.second_look import SecondLook
 from gc_net.saving import save_model
 from gc_net.stages.config import DataConfig
 from gc_net.training.folds import assign_folds
+from gc_net.training_record import TrainingRecord
 from tests.evaluation.models import (
     CLASS_NAMES,
     SIZE,
@@ -224,6 +225,15 @@ class TestChoosing:
         assert "fitted on these very images" in printed
         second_look.diagnose_looks(tmp_path, Blocks(), split="test", limit=3)
         assert "should not be measured on them" in capsys.readouterr().out
+
+    def test_an_imagenet_network_as_it_is_was_not_fitted_on_these_images(
+        self, model, tmp_path, capsys
+    ):
+        record = TrainingRecord({"classifier": {"recipe": "none"}})
+        localizer_of(model, resize_size=SIZE, record=record).save(tmp_path)
+        second_look.diagnose_looks(tmp_path, Blocks(), limit=3)
+        printed = capsys.readouterr().out
+        assert "an ImageNet network as it is" in printed and "these very images" not in printed
 
     def test_where_no_image_can_be_read_it_says_so(self, model, tmp_path):
         localizer_of(model, resize_size=SIZE).save(tmp_path)

@@ -11,6 +11,7 @@ import pytest
 from gc_net.data.splits import Split, Truth
 from gc_net.datasets.creatures import Creatures
 from gc_net.figures.contact_sheet import contact_sheet, save_sheet
+from tests.datasets.samples import write_photos, write_text
 
 RED = (224, 32, 32)
 
@@ -118,14 +119,14 @@ def test_an_unreadable_image_and_a_missing_folder_are_named_without_a_traceback(
     for folder, words in [(tmp_path, r"cats/\d.png cannot be read"), ("absent", "does not exist")]:
         command += [f"--data_dir={folder}", f"--output={tmp_path / 'sheet.png'}"]
         result = subprocess.run(command, capture_output=True, text=True)
-        assert result.returncode == 1 and re.search(words, result.stderr)
+        assert result.returncode == 2 and re.search(words, result.stderr)
         assert "Traceback" not in result.stderr
 
 
 def test_the_tool_refuses_a_name_that_is_no_pictures_without_a_traceback(tmp_path):
     command = [sys.executable, "-m", "tools.contact_sheet", f"--output={tmp_path / 'sheet.tar'}"]
     result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 1 and "ends in .png" in result.stderr
+    assert result.returncode == 2 and "ends in .png" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -135,3 +136,25 @@ def test_the_tool_writes_a_sheet_of_the_default_dataset(tmp_path):
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Wrote 3 images" in result.stdout
     assert cv2.imread(str(path)).shape == (224 + 26 + 20, 3 * 234 + 10, 3)
+
+
+def test_the_tool_takes_the_options_and_the_box_file_of_a_dataset(tmp_path):
+    write_photos(tmp_path / "photos", {"cats": 4, "dogs": 4})
+    boxes = "path,xmin,ymin,xmax,ymax\n"
+    files = [f"{name}/00{number}.png" for name in ("cats", "dogs") for number in range(4)]
+    boxes += "".join(f"{file},2,2,9,9\n" for file in files)
+    write_text(tmp_path / "boxes.csv", boxes)
+    path = tmp_path / "sheet.png"
+    command = [sys.executable, "-m", "tools.contact_sheet", f"--output={path}", "--cell=160"]
+    command += ["--dataset=folder", f"--data_dir={tmp_path / 'photos'}", "--split=train"]
+
+    def red_of(*more):
+        result = subprocess.run([*command, *more], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
+        found = re.search(r"Wrote (\d) images", result.stdout)[1]
+        return int(found), (cv2.imread(str(path))[..., ::-1] == RED).all(axis=2).any()
+
+    # Of four images of a class, a quarter or a half is kept for testing.
+    assert red_of("--dataset_options=test_fraction=0.25") == (6, False)
+    given = red_of("--dataset_options=test_fraction=0.5", f"--boxes={tmp_path / 'boxes.csv'}")
+    assert given == (4, True)

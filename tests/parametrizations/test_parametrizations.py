@@ -240,6 +240,15 @@ class TestEdges:
         small, large = parametrizations.get("edges").expected_iou(raw)
         assert small < large - 0.2
 
+    @pytest.mark.parametrize("turn", [[], [0.2]])
+    def test_edges_deviate_more_where_two_views_disagree(self, turn):
+        one = np.float32([[0.2, 0.3, 0.6, 0.8, *turn, 0.04, 0.05, 0.12, 0.15]])
+        other = np.float32([[0.26, 0.3, 0.6, 0.8, *turn, 0.04, 0.07, 0.12, 0.15]])
+        mean = parametrizations.get("edges").mean(one, other)
+        # The left edges are 0.06 apart, so that each is 0.03 from the middle: 3, 4 and 5.
+        expected = [[0.23, 0.3, 0.6, 0.8, *turn, 0.05, 0.06, 0.12, 0.15]]
+        np.testing.assert_allclose(mean, expected, rtol=1e-5)
+
     @every_shape
     def test_deviations_change_places_in_the_mirror_image(self, shape):
         turn, turned = ([0.4], [-0.4]) if shapes.get(shape).rotates else ([], [])

@@ -212,7 +212,8 @@ def test_doubtful_images_go_to_the_review_list_instead(model_dir, photos, tmp_pa
 
 
 def test_as_many_previews_are_drawn_as_are_asked_for(model_dir, photos, tmp_path):
-    predict_files(model_dir, photos, tmp_path / "out", previews=2)
+    summary = predict_files(model_dir, photos, tmp_path / "out", previews=2)
+    assert f"Previews are in {tmp_path / 'out' / 'previews'}." in summary.text()
     drawn = sorted(path for path in (tmp_path / "out" / "previews").rglob("*") if path.is_file())
     assert len(drawn) == 2
     assert read_image(drawn[0]).shape[1] == 224 + 2 * GAP

@@ -15,6 +15,7 @@ from gc_net.stages.classifier import ClassifierConfig
 from gc_net.stages.config import DataConfig, RunOptions, TrainConfig, with_flags
 from gc_net.stages.detector import DetectorConfig
 from gc_net.stages.run_folder import write_settings
+from tests.processes import run_python
 from tests.training.samples import ROOT, small_config
 
 SECTIONS = [field.type for field in dataclasses.fields(TrainConfig) if is_section(field)]
@@ -171,9 +172,7 @@ def test_what_is_not_given_is_as_in_the_run_that_is_continued_unless_there_is_a_
     write_settings(str(tmp_path / "first"), first.to_dict())
 
     def said(*arguments):
-        process = subprocess.run(
-            [sys.executable, "-c", CONTINUED, *arguments], cwd=ROOT, capture_output=True, text=True
-        )
+        process = run_python(CONTINUED, *arguments)
         assert process.returncode == 0, process.stderr
         return process.stdout.splitlines()
 

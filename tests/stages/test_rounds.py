@@ -13,7 +13,7 @@ from gc_net.stages.runner import Runner
 from gc_net.stages.warmup import WarmupConfig
 from gc_net.teachers import own_shapes
 from gc_net.teachers.base import Targets
-from tests.training.samples import assert_same_weights, small_config, small_options
+from tests.training.samples import assert_same_weights, small_config, small_options, stopped_before
 
 TEACHER = "descriptors:weights=classifier:image_size=64"
 HEADS = {
@@ -79,24 +79,26 @@ def test_the_same_command_trains_nothing_again(finished, monkeypatch):
 
 def test_a_run_that_was_stopped_in_its_second_round_ends_with_the_same_weights(finished, tmp_path):
     head, work_dir = finished
-    options = small_options(tmp_path)
-    real, calls = runner.loop.train, []
+    run = stopped_before(work_dir, tmp_path / "run", "warmup", "detector")
+    calls = []
 
     def stopped(model, *arguments, **settings):
         calls.append(settings["folder"])
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(model, *arguments, **settings)
+        raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(runner.loop, "train", stopped)
-        runner.train(config(head), options)
-    assert calls[-1].endswith("warmup")
-    runner.train(config(head), options)
-    assert_same_weights(work_dir / "model", tmp_path / "model")
+        runner.train(config(head), small_options(run))
+    assert calls == [str(run / "warmup")]
+    runner.train(config(head), small_options(run))
+    assert_same_weights(work_dir / "model", run / "model")
 
 
-def test_a_later_round_is_left_out_where_the_detector_agrees_no_better(tmp_path, monkeypatch):
+@pytest.mark.parametrize("finished", ["position"], indirect=True)
+def test_a_later_round_is_left_out_where_the_detector_agrees_no_better(
+    finished, tmp_path, monkeypatch
+):
+    head, work_dir = finished
     agreement = iter([0.9, 0.8])
     real = own_shapes.own_targets
 
@@ -105,7 +107,7 @@ def test_a_later_round_is_left_out_where_the_detector_agrees_no_better(tmp_path,
         return found._replace(weights=np.full_like(found.weights, next(agreement)))
 
     monkeypatch.setattr(own_shapes, "own_targets", own)
-    runner.train(config(rounds=3), small_options(tmp_path))
+    runner.train(config(head, rounds=3), small_options(tmp_path, reuse=str(work_dir)))
     assert_same_weights(tmp_path / "warmup_round2" / "model", tmp_path / "warmup" / "model")
     assert not (tmp_path / "warmup" / "log.csv").exists()
 

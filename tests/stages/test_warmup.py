@@ -26,7 +26,7 @@ from gc_net.teachers import targets
 from gc_net.training.callbacks import HealthCheck, read_log
 from gc_net.training.edge_matching import EdgeMatching
 from gc_net.training.shape_matching import ShapeMatching
-from tests.training.samples import assert_same_weights, small_config, small_options
+from tests.training.samples import assert_same_weights, small_config, small_options, stopped_before
 
 TEACHER = "descriptors:weights=classifier:image_size=64"
 SETTINGS = WarmupConfig(epochs=3, batch_size=6, teacher=TEACHER)
@@ -163,12 +163,13 @@ def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
         return step
 
     original = runner.loop.distributed_step
+    run = stopped_before(finished, tmp_path / "run", "warmup", "detector")
     with monkeypatch.context() as patch:
         patch.setattr(runner.loop, "distributed_step", stopping)
         with pytest.raises(Stopped):
-            runner.train(config(), small_options(tmp_path), ["warmup"])
-    runner.train(config(), small_options(tmp_path), ["warmup"])
-    assert_same_weights(tmp_path / "warmup" / "model", finished / "warmup" / "model")
+            runner.train(config(), small_options(run), ["warmup"])
+    runner.train(config(), small_options(run), ["warmup"])
+    assert_same_weights(run / "warmup" / "model", finished / "warmup" / "model")
 
 
 @pytest.mark.parametrize("shape", shapes.SHAPES.names)

@@ -129,7 +129,7 @@ assert set(by_hand) <= set(words), words
 
 def test_a_failure_is_one_line_and_a_traceback_only_where_it_is_asked_for(tmp_path):
     done = run("tools.compare", str(tmp_path))
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
     assert "no metrics.json" in done.stderr
     assert "Traceback" in run("tools.compare", str(tmp_path), "--verbosity=1").stderr
 
@@ -143,7 +143,7 @@ def test_a_failure_is_one_line_and_a_traceback_only_where_it_is_asked_for(tmp_pa
     ],
 )
 def test_an_output_that_cannot_be_written_is_told_in_words(error, message, capsys):
-    with pytest.raises(SystemExit) as ended, program.ending_plainly(failed=2):
+    with pytest.raises(SystemExit) as ended, program.ending_plainly():
         raise error
     told = capsys.readouterr().err
     assert ended.value.code == 2

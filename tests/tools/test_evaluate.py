@@ -52,7 +52,7 @@ def test_evaluate_takes_the_dataset_from_the_model_and_compare_reads_what_it_wro
     # Measured otherwise, it must not take the place of what is there.
     otherwise = ["evaluate", f"--model={model_dir}", "--methods=", "--protocol=full"]
     result = run_tool(*otherwise)
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "protocol was 'paper', now 'full'" in result.stderr and "--output" in result.stderr
     result = run_tool(*otherwise, f"--output={folder}")
     assert result.returncode == 0, result.stderr
@@ -65,6 +65,6 @@ def test_evaluate_says_in_one_line_what_does_not_fit(tmp_path):
     result = run_tool(
         "evaluate", f"--model={tmp_path / 'model'}", "--dataset=creatures", "--limit=2"
     )
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "The model has 3 classes, the dataset 'creatures' has 10." in result.stderr
     assert "Traceback" not in result.stderr

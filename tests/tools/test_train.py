@@ -151,7 +151,7 @@ def test_the_stages_can_be_run_one_by_one(tmp_path):
     assert (tmp_path / "model" / "model.json").exists()
     assert len(read_log(tmp_path / "detector" / "log.csv")) == 1
     process = run_tool("train", *run, "--stage=classifier", "--classifier_epochs=2")
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "classifier.epochs: 1 there, 2 now" in process.stderr
     assert "Traceback" not in process.stderr
 

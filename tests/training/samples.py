@@ -1,6 +1,7 @@
 """Runs small enough to be made over and over: drawn images of 32 pixels, the tiny backbone."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -41,6 +42,14 @@ def small_config(seed=3, classifier=None, detector=None, generator=None, **optio
 def small_options(work_dir, **options):
     settings = {"verbose": 0, "tensorboard": False, "checkpoint_steps": 2, "devices": "one"}
     return RunOptions(work_dir=str(work_dir), **{**settings, **options})
+
+
+def stopped_before(finished, work_dir, *stages):
+    """Copy a finished run as it was before `stages` and the model, and return its new folder."""
+    shutil.copytree(finished, work_dir)
+    for name in (*stages, "model"):
+        shutil.rmtree(work_dir / name)
+    return work_dir
 
 
 def run_tool(name, *arguments, timeout=300, environment=None):
