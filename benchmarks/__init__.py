@@ -10,6 +10,8 @@ BENCHMARKS = Registry(
     "benchmark",
     {
         "step": "benchmarks.step:report",
+        "roofline": "benchmarks.roofline:report",
+        "normalization": "benchmarks.normalization:report",
         "methods": "benchmarks.methods:report",
         "pytorch": "benchmarks.pytorch:report",
         "depthwise": "benchmarks.depthwise:report",
@@ -18,6 +20,8 @@ BENCHMARKS = Registry(
         "input": "benchmarks.input:report",
         "predict": "benchmarks.predict:report",
         "engines": "benchmarks.engines:report",
+        "revisions": "benchmarks.revisions:report",
+        "start": "benchmarks.start:report",
         "memory": "benchmarks.memory:report",
         "tflite": "benchmarks.tflite:report",
         "size": "benchmarks.size:report",

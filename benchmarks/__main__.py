@@ -3,6 +3,7 @@ r"""Measures speed, memory and size, side by side in one run; prints tables for 
 python -m benchmarks --what=step --backbones=efficientnet_lite0 --image_sizes=128
 python -m benchmarks --what=input --dataset=cub --data_dir=CUB_200_2011
 python -m benchmarks --what=predict --images=photos
+python -m benchmarks --what=revisions --folders=../before,. --images=photos
 python -m benchmarks --what=objects --model=runs/ilsvrc_lite/model --data_dir=ILSVRC
 python -m benchmarks --what=objects --dataset=cub --data_dir=CUB_200_2011 --pairs=60
 
@@ -44,6 +45,8 @@ SETTINGS = (
     _define(flags.DEFINE_list, "sizes", "Numbers of images to measure with."),
     _define(flags.DEFINE_list, "stages", "Which stages to measure the size of."),
     _define(flags.DEFINE_integer, "max_objects", "Most objects of an image.", lower_bound=1),
+    _define(flags.DEFINE_string, "train_from", "First layer of a trunk that is trained."),
+    _define(flags.DEFINE_list, "folders", "Checkouts to compare; the first is compared with."),
     _define(flags.DEFINE_integer, "pairs", "Pictures to make of two images.", lower_bound=1),
     _define(path_flags.define, "plot", "File to draw the result to."),
 )

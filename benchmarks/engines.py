@@ -1,12 +1,21 @@
 """Engines beside each other: the forward pass, files to a COCO file, and an evaluation."""
 
+import functools
+
+import numpy as np
+
 from benchmarks.images import image_files
 from benchmarks.predict import FILES, FORWARD, JUDGED, measure_speed, model_folder
 from benchmarks.rounds import conditions, in_turn, table
 from gc_net import datasets, engines
+from gc_net.data.transforms import squash
+from gc_net.engines.int8 import Int8
+from gc_net.evaluation.checks import spread
 from gc_net.evaluation.evaluate import evaluate
+from gc_net.export.tflite import squashed_files
 from gc_net.localizer import load
 
+NUM_CALIBRATION = 50
 CONFIDENCES = ("no", "yes")
 
 
@@ -43,7 +52,7 @@ def report(
         model_folder(model, backbone, image_size) as folder,
         image_files(images, num_images, seed=seed) as (root, files),
     ):
-        rows = []
+        rows, squashed = [], squashed_files(root, files[:NUM_CALIBRATION], 256)
         for confidence in CONFIDENCES:
             timings = measure_speed(
                 folder,
@@ -52,7 +61,7 @@ def report(
                 **JUDGED[confidence],
                 batch_size=batch_size,
                 rounds=rounds,
-                engine_names=engines.ENGINES.names,
+                asked_engines=all_engines(squashed),
             )
             rows += [[confidence, *row] for row in speed_rows(timings, len(files))]
         header = ["confidence", "engine", f"{FORWARD}, images/s", "faster", "in processor time"]
@@ -80,14 +89,22 @@ def speed_rows(timings, num_images):
     return rows
 
 
+def all_engines(images):
+    """Return every engine by its name; one that is calibrated is so on `images`, [N, R, R, 3]."""
+    return {name: Int8(images) if name == Int8.name else name for name in engines.ENGINES}
+
+
 def measure_evaluation(localizer, dataset, num_images, batch_size=32, rounds=3):
     """Return the `Timings` of an evaluation of the model alone by each engine."""
+    train = dataset.split("train")
+    chosen = spread(len(train), NUM_CALIBRATION)
+    used = all_engines(np.stack([squash(train.read(index), 256) for index in chosen]))
 
-    def run(name):
+    def run(engine):
         asked = {"methods": (), "limit": num_images, "batch_size": batch_size}
-        evaluate(localizer, dataset, engine=name, **asked)
+        evaluate(localizer, dataset, engine=engine, **asked)
 
-    return in_turn({name: lambda name=name: run(name) for name in engines.ENGINES}, rounds)
+    return in_turn({name: functools.partial(run, used[name]) for name in used}, rounds)
 
 
 def _compared(timings, way, num_images):

@@ -5,6 +5,7 @@ import functools
 import itertools
 import os
 import tempfile
+from types import MappingProxyType
 
 import numpy as np
 import tensorflow as tf
@@ -111,14 +112,17 @@ def measure_speed(
     evidence=False,
     batch_size=32,
     rounds=3,
-    engine_names=(engines.AUTO,),
+    asked_engines=MappingProxyType({engines.AUTO: engines.AUTO}),
 ):
     """Return the `Timings` of both ways by each engine: {(way, engine's name): ...}.
 
     The forward pass alone is that of the second look too, where the model has one.
     """
     localizer = load(model_dir)
-    used = {name: engines.ready(name, localizer.networks, len(files)) for name in engine_names}
+    used = {
+        name: engines.ready(engine, localizer.networks, len(files))
+        for name, engine in asked_engines.items()
+    }
 
     with tempfile.TemporaryDirectory() as scratch:
         listing = os.path.join(scratch, "images.txt")

@@ -94,6 +94,7 @@ class Detector(Network):
         judged: bool = False,
         mirror: bool = False,
         forward: Callable[[Any], Any] | None = None,
+        raw: Any = None,
     ) -> Placement:
         """Place shapes in squashed images, whose central windows the network sees.
 
@@ -107,19 +108,22 @@ class Detector(Network):
             mirror: Whether to look at the mirrored windows too, for the mean of both shapes.
             forward: Function of normalized images to raw outputs, of an engine that runs this
                 network, see `gc_net.engines`; the network itself if None.
+            raw: [B, m], the raw outputs for the windows, where they are known already.
         """
         resize_size, forward = images.shape[1], forward or self.from_normalized
 
-        windows = ops.cast(transforms.central(images, self.image_size), "float32")
+        windows = self.windows(images)
         agreement = confidence = None
-        if mirror or (judged and not self.parametrization.has_deviations):
+        if self.looks_twice(judged, mirror):
+            views = [] if raw is not None else [windows]
+            views.append(ops.flip(windows, axis=2))
             # One pass over both: fewer, larger operations.
-            windows_of_both = ops.concatenate([windows, ops.flip(windows, axis=2)], axis=0)
-            raw = forward(self.normalize(windows_of_both))
-            raw, mirrored = ops.split(raw, 2, axis=0)
+            found = forward(self.normalize(ops.concatenate(views, axis=0)))
+            *first, mirrored = ops.split(found, len(views), axis=0)
+            raw = first[0] if first else raw
             mean, agreement = self.of_both(raw, mirrored)
             raw = mean if mirror else raw
-        else:
+        elif raw is None:
             raw = forward(self.normalize(windows))
         if judged:
             sure = self.parametrization.has_deviations
@@ -129,6 +133,14 @@ class Detector(Network):
         coefficients = self.shape.out_of_window(in_windows, window, resize_size, self.image_size)
         boxes = self.shape.boxes(coefficients)
         return Placement(coefficients, boxes, windows, in_windows, agreement, confidence)
+
+    def windows(self, images: Any) -> Any:
+        """Return what the network sees of squashed images: their central windows, float32."""
+        return ops.cast(transforms.central(images, self.image_size), "float32")
+
+    def looks_twice(self, judged: bool, mirror: bool) -> bool:
+        """Return whether `place` looks at the mirrored windows too."""
+        return mirror or (judged and not self.parametrization.has_deviations)
 
     def of_both(self, raw: Any, mirrored: Any) -> tuple[Any, Any]:
         """Return the mean of the raw outputs [B, m] for both, and the IoU [B] of both shapes.

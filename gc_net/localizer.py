@@ -18,6 +18,7 @@ from gc_net.data.pipeline import evaluation_batches
 from gc_net.data.splits import Split
 from gc_net.detector import Detector, Placement
 from gc_net.engines.base import Engine, Forward
+from gc_net.engines.sharing import Pair
 from gc_net.generators.model import ModelGenerator
 from gc_net.masking import inside_and_outside
 from gc_net.model import check_parts
@@ -143,12 +144,21 @@ class Localizer:
         parts = {name: getattr(self, name) for name in PARTS}
         return {name: part for name, part in parts.items() if part is not None}
 
-    @property
-    def networks(self) -> tuple[Network, ...]:
-        """The networks that an engine runs for a prediction."""
-        networks = [self.detector, self.classifier]
-        if self.second_look and self.second_classifier is not None:
-            networks.append(self.second_classifier)
+    def pair(self, engine: Engine) -> Pair | None:
+        """Return detector and classifier as one, or None where their first layers differ."""
+        return engine.pair(self.detector, self.classifier)
+
+    def networks(
+        self, engine: Engine, confidence: bool = True, evidence: bool = False
+    ) -> tuple[Network | Pair, ...]:
+        """Return what an engine runs for a prediction, see `predict`."""
+        detector, classifier = self.detector, self.classifier
+        pair = None if evidence else self.pair(engine)
+        networks: list[Network | Pair] = [detector, classifier] if pair is None else [pair]
+        if pair is not None and detector.looks_twice(confidence, self.mirror):
+            networks.append(detector)
+        if self.second_look and self.close_up_classifier not in networks:
+            networks.append(self.close_up_classifier)
         return tuple(networks)
 
     @property
@@ -208,11 +218,17 @@ class Localizer:
     # In a graph.
 
     def place(
-        self, images: Any, judged: bool = False, engine: str | Engine = "tensorflow"
+        self,
+        images: Any,
+        judged: bool = False,
+        engine: str | Engine = "tensorflow",
+        raw: Any = None,
     ) -> Placement:
         """Place shapes in squashed images [B, R, R, 3], see `Detector.place`."""
-        forward = engines.get(engine).forward(self.detector)
-        return self.detector.place(images, judged, self.mirror, forward)
+        forward = None
+        if raw is None or self.detector.looks_twice(judged, self.mirror):
+            forward = engines.get(engine).forward(self.detector)
+        return self.detector.place(images, judged, self.mirror, forward, raw)
 
     def mask(self, normalized: Any, coefficients: Any) -> tuple[Any, Any, Any]:
         """Return masks [B, S, S, 1], and the inside and outside of normalized windows."""
@@ -311,7 +327,8 @@ class Localizer:
         if unreadable is None:
             unreadable = Unreadable(announce=True)
         num_images = len(split) if indices is None else len(indices)
-        engine = engines.ready(engine, self.networks, num_images)
+        networks = functools.partial(self.networks, confidence=confidence, evidence=evidence)
+        engine = engines.ready(engine, networks, num_images)
         look_closer = None
         if self.second_look:
             classifier = self.close_up_classifier
@@ -373,7 +390,7 @@ class Localizer:
                 autograph=False,
             )
 
-        networks = self.detector, self.classifier
+        networks = self.networks(engine, confidence, evidence)
         return self._graph(("first look", confidence, evidence), engine, networks, make)(images)
 
     def _graph(self, asked, engine, networks, make):

@@ -76,7 +76,7 @@ def main(_):
         cache=FLAGS.cache_dir,
         second_look=FLAGS.second_look,
         level_teacher=FLAGS.level_teacher,
-        engine=FLAGS.engine,
+        engine=engine_flag.chosen(),
         score_maps=FLAGS.score_maps,
         report=FLAGS.report,
         replace=FLAGS.output is not None,

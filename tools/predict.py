@@ -94,7 +94,7 @@ def main(_):
             previews_of=FLAGS.previews_of,
             format_options=options,
             second_look=FLAGS.second_look,
-            engine=FLAGS.engine,
+            engine=engine_flag.chosen(),
         )
     print(summary.text())
     return _SOME_UNREADABLE if summary.unreadable else 0

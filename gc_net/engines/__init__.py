@@ -1,17 +1,19 @@
-"""Engines: what runs a trained network. All give the same outputs, but for rounding.
+"""Engines: what runs a trained network. All but the last give the same outputs, but for rounding.
 
 | name | what it is |
 |---|---|
 | `tensorflow` | TensorFlow's own graph, on any device |
 | `folded` | the same with batch normalization folded into convolutions; what is exported |
 | `xnnpack` | the network as a TFLite model in memory, run by XNNPACK: faster, on CPUs alone |
+| `int8` | the same in integers of eight bits, calibrated on images: faster again, not the same |
 
 Nothing else in the package asks which engine it has: an engine gives a function of normalized
-images to a network's raw outputs, and the graphs of `gc_net.prediction.graph` call that.
+images to a network's raw outputs, and the graphs of `gc_net.prediction.graph` call that. Every one
+can run two networks as one, see `gc_net.engines.sharing`.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from gc_net.registry import Registry
@@ -19,6 +21,7 @@ from gc_net.registry import Registry
 if TYPE_CHECKING:
     from gc_net.backbones.network import Network
     from gc_net.engines.base import Engine
+    from gc_net.engines.sharing import Pair
 
 ENGINES = Registry(
     "engine",
@@ -26,6 +29,7 @@ ENGINES = Registry(
         "tensorflow": "gc_net.engines.tensorflow:TensorFlow",
         "folded": "gc_net.engines.folded:Folded",
         "xnnpack": "gc_net.engines.xnnpack:XNNPack",
+        "int8": "gc_net.engines.int8:Int8",
     },
 )
 
@@ -50,7 +54,11 @@ def get(name: "str | Engine") -> "Engine":
     return ENGINES.get(name)() if isinstance(name, str) else name
 
 
-def ready(name: "str | Engine", networks: "Iterable[Network]", num_images: int) -> "Engine":
+def ready(
+    name: "str | Engine",
+    networks: "Callable[[Engine], Iterable[Network | Pair]]",
+    num_images: int,
+) -> "Engine":
     """Return an engine that has the networks ready to run.
 
     Args:
@@ -58,7 +66,8 @@ def ready(name: "str | Engine", networks: "Iterable[Network]", num_images: int) 
             one: on a computer without GPUs, for float32 networks, and from `PAYS_FROM` images on,
             so that the conversion pays. Where it cannot convert a network, that is logged, and
             TensorFlow runs all of them.
-        networks: The networks that will run.
+        networks: Function of an engine to the networks that it will run, for example
+            `Localizer.networks`.
         num_images: How many images they will see.
 
     Raises:
@@ -66,10 +75,9 @@ def ready(name: "str | Engine", networks: "Iterable[Network]", num_images: int) 
     """
     from gc_net.engines.base import EngineError
 
-    networks = list(networks)
     if name == AUTO:
         name = "tensorflow"
-        if num_images >= PAYS_FROM and _suits_xnnpack(networks):
+        if num_images >= PAYS_FROM and _suits_xnnpack(networks(get(name))):
             try:
                 return _loaded("xnnpack", networks)
             except EngineError as error:
@@ -79,7 +87,7 @@ def ready(name: "str | Engine", networks: "Iterable[Network]", num_images: int) 
 
 def _loaded(name, networks):
     engine = get(name)
-    for network in networks:
+    for network in networks(engine):
         engine.forward(network)
     return engine
 

@@ -2,6 +2,7 @@
 
 from gc_net.backbones.network import Network
 from gc_net.engines.base import Engine, Forward
+from gc_net.engines.sharing import Pair
 
 
 class TensorFlow(Engine):
@@ -9,5 +10,5 @@ class TensorFlow(Engine):
 
     name = "tensorflow"
 
-    def forward(self, network: Network) -> Forward:
+    def forward(self, network: Network | Pair) -> Forward:
         return network.from_normalized

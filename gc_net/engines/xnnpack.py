@@ -13,6 +13,7 @@ import contextlib
 import os
 import queue
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ import tensorflow as tf
 
 from gc_net.backbones.network import Network
 from gc_net.engines.base import CopyingEngine, EngineError, Forward
+from gc_net.engines.sharing import Pair
 
 # Each interpreter packs the weights for itself. Of networks too large for one a core within this,
 # there are fewer, with several cores each.
@@ -31,52 +33,71 @@ class XNNPack(CopyingEngine):
 
     name = "xnnpack"
 
-    def copy(self, network: Network) -> Forward:
+    def copy(self, network: Network | Pair) -> Forward:
+        self.check(network)
+        return converted(network, network.from_normalized)
+
+    def check(self, network: Network | Pair) -> None:
+        """Raise if a network has another precision than this engine's."""
         if network.precision != "float32":
             raise EngineError(
-                f"The engine `xnnpack` runs float32 networks. Received: the {network.name} in "
+                f"The engine `{self.name}` runs float32 networks. Received: the {network.name} in "
                 f"{network.precision}. Load the model in float32, or use the engine `tensorflow`."
             )
-        return Converted(_convert(network))
 
 
 class Converted:
-    """A network as a TFLite model, and interpreters that run it.
+    """A TFLite model, and interpreters that run it.
 
     Args:
-        content: The TFLite model: one normalized image [1, S, S, 3] to raw outputs [1, N].
+        content: The TFLite model: one normalized image [1, S, S, 3] to arrays [1, ...].
+        places: Which of the model's outputs each output is.
         num_threads: Threads of all interpreters together; one for each core if None.
     """
 
-    def __init__(self, content: bytes, num_threads: int | None = None):
+    def __init__(
+        self, content: bytes, places: Sequence[int] = (0,), num_threads: int | None = None
+    ):
         cores = num_threads or _num_cores()
         copies = max(1, min(cores, _MOST_BYTES // len(content)))
         interpreters = [_interpreter(content, max(1, cores // copies)) for _ in range(copies)]
         self._input = interpreters[0].get_input_details()[0]["index"]
-        details = interpreters[0].get_output_details()[0]
-        self._output, self._num_outputs = details["index"], int(details["shape"][1])
+        # {place in the model: shape of one image's output}
+        self._outputs = {
+            details["index"]: tuple(details["shape"][1:].tolist())
+            for details in interpreters[0].get_output_details()
+        }
+        self._places = tuple(places)
         # An interpreter is no one else's until it is put back.
         self._idle = queue.SimpleQueue()
         for interpreter in interpreters:
             self._idle.put(interpreter)
         self._threads = concurrent.futures.ThreadPoolExecutor(copies, "xnnpack")
 
-    def __call__(self, normalized: Any) -> tf.Tensor:
-        """Return the raw outputs [B, N] of normalized images [B, S, S, 3], in a graph or not."""
-        outputs = tf.numpy_function(self.run, [normalized], tf.float32)
-        outputs.set_shape([None, self._num_outputs])
-        return outputs
+    def __call__(self, normalized: Any) -> Any:
+        """Return the outputs for normalized images [B, S, S, 3], in a graph or not.
 
-    def run(self, normalized: np.ndarray) -> np.ndarray:
-        """Do the same with arrays."""
-        outputs = np.empty((len(normalized), self._num_outputs), np.float32)
+        It is one array [B, ...], or a list of them where there are several outputs.
+        """
+        outputs = tf.numpy_function(self.run, [normalized], [tf.float32] * len(self._outputs))
+        for output, shape in zip(outputs, self._outputs.values(), strict=True):
+            output.set_shape([None, *shape])
+        found = [outputs[place] for place in self._places]
+        return found if len(found) > 1 else found[0]
+
+    def run(self, normalized: np.ndarray) -> list[np.ndarray]:
+        """Return the model's outputs for an array of images."""
+        outputs = [
+            np.empty((len(normalized), *shape), np.float32) for shape in self._outputs.values()
+        ]
 
         def run_one(row):
             interpreter = self._idle.get()
             try:
                 interpreter.set_tensor(self._input, normalized[row : row + 1])
                 interpreter.invoke()
-                outputs[row] = interpreter.get_tensor(self._output)[0]
+                for output, index in zip(outputs, self._outputs, strict=True):
+                    output[row] = interpreter.get_tensor(index)[0]
             finally:
                 self._idle.put(interpreter)
 
@@ -85,20 +106,41 @@ class Converted:
         return outputs
 
 
-def _convert(network):
-    """Return a network as the bytes of a TFLite model for one image."""
-    size = network.image_size
-    function = tf.function(
-        lambda normalized: network.from_normalized(normalized),
+def converted(
+    network: Network | Pair,
+    function: Callable[[Any], Any],
+    prepare: Callable[[Any], None] = lambda converter: None,
+) -> Converted:
+    """Return a function of normalized images as TFLite runs it.
+
+    Args:
+        network: The network that the function is a part of, for its image size and for errors.
+        function: Function of one image [1, S, S, 3] to arrays.
+        prepare: Function that sets up the `tf.lite.TFLiteConverter`.
+    """
+    size, places = network.image_size, []
+
+    def once(normalized):
+        outputs = tf.nest.flatten(function(normalized))
+        # Trunks may have a map in common, which TFLite would return once.
+        different = list({id(output): output for output in outputs}.values())
+        places[:] = [[id(each) for each in different].index(id(output)) for output in outputs]
+        return different
+
+    graph = tf.function(
+        once,
         input_signature=[tf.TensorSpec([1, size, size, 3], tf.float32)],
         autograph=False,
     )
     try:
-        concrete = function.get_concrete_function()
+        concrete = graph.get_concrete_function()
         converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete], tf.Module())
         # Otherwise a SavedModel is written to the disk and read again.
         converter.experimental_lower_to_saved_model = False
-        return converter.convert()
+        prepare(converter)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Statistics for quantized inputs were expected")
+            return Converted(converter.convert(), places)
     except Exception as error:  # the converter raises whatever its passes do
         reason = str(error).strip().partition("\n")[0]
         raise EngineError(

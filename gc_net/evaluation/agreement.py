@@ -57,7 +57,7 @@ def agreement(
     image_size = detector.image_size
     windows = transforms.ten_windows(resize_size, image_size)
     indices = spread(len(split), limit)
-    engine = engines.ready(engine, [detector], len(windows) * len(indices))
+    engine = engines.ready(engine, lambda _: [detector], len(windows) * len(indices))
     place = placer(detector, engine=engine)
     placed = []
     for batch in readable_batches(

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from gc_net import engines
+from gc_net.backbones.network import Network
 from gc_net.export import preprocessing
 from gc_net.prediction.graph import classify, concluded, first_look
 from gc_net.prediction.prediction import OUTLINE_POINTS
@@ -48,7 +49,8 @@ class ServingModule(tf.Module):
         # Keras' variables hold TensorFlow's, which a SavedModel can store.
         self.model_variables = [
             variable.value
-            for network in localizer.networks
+            for network in localizer.parts.values()
+            if isinstance(network, Network)
             for variable in engine.forward(network).variables
         ]
         # Functions that all signatures call, so that the file holds the networks once.

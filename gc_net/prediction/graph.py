@@ -91,8 +91,12 @@ def first_look(
         `inside_probabilities` and `outside_probabilities`, [B, C] each; and what `observe` returns.
     """
     classifier, engine = localizer.classifier, engines.get(engine)
-    forward = engine.forward(classifier)
-    placed = localizer.place(images, confidence, engine)
+    pair = None if evidence or observe else localizer.pair(engine)
+    raw = logits = None
+    if pair is not None:
+        normalized = classifier.normalize(localizer.detector.windows(images))
+        raw, logits = pair.split(engine.forward(pair)(normalized))
+    placed = localizer.place(images, confidence, engine, raw)
     outputs = {
         "coefficients": placed.coefficients,
         "boxes": placed.boxes,
@@ -105,13 +109,14 @@ def first_look(
     if evidence:
         views += localizer.mask(normalized, placed.in_windows)[1:]
     if observe is None:
-        # One pass over all three: fewer, larger operations.
-        together = ops.concatenate(views, axis=0) if evidence else normalized
-        whole, *masked = ops.split(_probabilities(forward(together)), len(views), axis=0)
+        if logits is None:
+            # One pass over all three: fewer, larger operations.
+            logits = engine.forward(classifier)(ops.concatenate(views, axis=0))
+        whole, *masked = ops.split(_probabilities(logits), len(views), axis=0)
     else:
         outputs |= observed(classifier, placed.windows, observe, normalized)
         whole = outputs["class_probabilities"]
-        masked = [_probabilities(forward(view)) for view in views[1:]]
+        masked = [_probabilities(engine.forward(classifier)(view)) for view in views[1:]]
     outputs["class_probabilities"] = whole
     if evidence:
         outputs["inside_probabilities"], outputs["outside_probabilities"] = masked

@@ -106,7 +106,7 @@ def predict_files(
         format_options: Arguments of the format.
         second_look: See `gc_net.load`; the model's own if None.
         engine: Name of what runs the networks, or an `Engine`, see `gc_net.engines`. A folder may
-            be resumed with another engine, because all give the same shapes.
+            be resumed with another engine if both give the same shapes.
         localizer: The model of `model_dir`, if it is already loaded.
 
     Returns:
@@ -142,6 +142,7 @@ def predict_files(
     header["confidence"] = confidence and "expected IoU"
     header["evidence"] = evidence or None  # folders of earlier versions do not know of these
     header["labels"] = labels
+    header["rounded"] = None if isinstance(engine, str) or engine.exact else engine.name
     header["max_objects"] = max_objects if max_objects > 1 else None
     class_of = dict.fromkeys(files, 0)
     if labels == "folders":  # before the folder records it

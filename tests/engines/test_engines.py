@@ -141,7 +141,10 @@ def test_threads_may_share_a_network():
 
 def test_xnnpack_is_chosen_for_many_images_on_a_cpu(monkeypatch):
     model = varied_model()
-    networks = [model.detector, model.classifier]
+
+    def networks(_):
+        return [model.detector, model.classifier]
+
     assert engines.ready("auto", networks, engines.PAYS_FROM - 1).name == "tensorflow"
     assert engines.ready("auto", networks, engines.PAYS_FROM).name == "xnnpack"
     assert engines.ready("tensorflow", networks, engines.PAYS_FROM).name == "tensorflow"
@@ -155,9 +158,9 @@ def test_xnnpack_is_chosen_for_many_images_on_a_cpu(monkeypatch):
 
 def test_half_precision_is_left_to_tensorflow():
     half = gc_net.Classifier("tiny", 3, 32, weights=None, precision="mixed_bfloat16")
-    assert engines.ready("auto", [half], engines.PAYS_FROM).name == "tensorflow"
+    assert engines.ready("auto", lambda _: [half], engines.PAYS_FROM).name == "tensorflow"
     with pytest.raises(EngineError, match=r"float32 networks.*mixed_bfloat16.*tensorflow"):
-        engines.ready("xnnpack", [half], 1)
+        engines.ready("xnnpack", lambda _: [half], 1)
 
 
 @pytest.fixture
@@ -181,10 +184,10 @@ def strange():
 
 def test_what_cannot_be_converted_runs_in_tensorflow_and_is_named(strange, caplog):
     with caplog.at_level(logging.WARNING, "gc_net"):
-        assert engines.ready("auto", [strange], engines.PAYS_FROM).name == "tensorflow"
+        assert engines.ready("auto", lambda _: [strange], engines.PAYS_FROM).name == "tensorflow"
     assert "cannot run the classifier" in caplog.text and "instead" in caplog.text
     with pytest.raises(EngineError, match="cannot run the classifier"):
-        engines.ready("xnnpack", [strange], 1)
+        engines.ready("xnnpack", lambda _: [strange], 1)
 
 
 def test_an_engine_of_ones_own_is_used_by_its_name():
@@ -196,8 +199,12 @@ def test_an_engine_of_ones_own_is_used_by_its_name():
             return network.from_normalized
 
     with engines.ENGINES.register("counting", Counting):
-        assert engines.names() == ("auto", "tensorflow", "folded", "xnnpack", "counting")
-        localizer_of().predict(noise(40, 40), engine="counting")
+        assert engines.names() == ("auto", "tensorflow", "folded", "xnnpack", "int8", "counting")
+        localizer = localizer_of()
+        localizer.predict(noise(40, 40), engine="counting")
+        assert localizer.pair(Counting()).name in Counting.passes  # which begin alike
+        spread_weights(localizer.classifier, seed=1)
+        localizer.predict(noise(40, 40), engine="counting")
     assert {"detector", "classifier"} <= set(Counting.passes)
     with pytest.raises(ValueError, match="Unknown engine 'counting'"):
         engines.get("counting")
