@@ -1,3 +1,4 @@
+import json
 import math
 
 import cv2
@@ -247,6 +248,16 @@ def test_shipped_weights_draw_as_well_as_they_say(name):
     assert measured["crossing"]["mean_iou"] > 0.95
 
 
+@pytest.mark.parametrize("name", [name for name in SHAPES if shipped_weights(name, "paper")])
+def test_the_papers_network_draws_as_well_as_its_record_says(name):
+    generator = LearnedGenerator(name, network="paper")
+    coefficients = generator.shape.sample(200, (77, 0), "reference")
+    with open(shipped_weights(name, "paper").replace(".npz", ".json"), encoding="utf-8") as file:
+        said = json.load(file)["iou"]["reference"]["mean_iou"]
+    assert said > 0.9
+    assert mask_iou(generator, coefficients, 224).mean() == pytest.approx(said, abs=0.015)
+
+
 def test_learned_masks_stay_float32_under_mixed_precision():
     policy = keras.mixed_precision.dtype_policy()
     keras.mixed_precision.set_dtype_policy("mixed_bfloat16")
@@ -325,7 +336,8 @@ def test_iou_of_exact_masks_is_1_and_of_others_is_counted():
     np.testing.assert_allclose(mask_iou(Half(), coefficients, 16), [0.5, 0.5])
 
 
-def test_network_without_shipped_weights_says_how_to_train_it():
+def test_network_without_shipped_weights_says_how_to_train_it(monkeypatch, tmp_path):
+    monkeypatch.setattr("gc_net.generators.learned.WEIGHTS", str(tmp_path))
     with pytest.raises(
         ValueError, match=r"train_generator --detector_shape=rectangle .*_network=paper"
     ):
