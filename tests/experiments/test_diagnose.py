@@ -24,6 +24,7 @@ class Oracle:
     image_size = SIZE
 
     place, decode = Detector.place, Detector.decode
+    windows, looks_twice = Detector.windows, Detector.looks_twice
     # Its outputs are coefficients already.
     parametrization = types.SimpleNamespace(decode=lambda raw, shape: raw, has_deviations=False)
 

@@ -4,6 +4,7 @@ import functools
 import types
 
 import cv2
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -22,7 +23,9 @@ class FindsRed:
     """Places a box around the largest red block, or around all where nothing is red."""
 
     image_size = IMAGE_SIZE
+    normalizer = keras.layers.Identity()  # not that of the classifier, so no layer is shared
     place, of_both, decode = Detector.place, Detector.of_both, Detector.decode
+    windows, looks_twice = Detector.windows, Detector.looks_twice
     # Its outputs are coefficients already.
     parametrization = types.SimpleNamespace(
         decode=lambda raw, shape: raw,
@@ -68,6 +71,7 @@ class SeesRed:
     """Takes an image for class 0 if enough of it is red; where not, it can hardly decide."""
 
     num_classes, image_size = 3, IMAGE_SIZE
+    normalizer = keras.layers.Rescaling(0.01, offset=-1.27)
 
     def normalize(self, images):
         return (ops.cast(images, "float32") - 127.0) / 100.0
