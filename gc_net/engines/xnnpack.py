@@ -80,6 +80,7 @@ class Converted:
         It is one array [B, ...], or a list of them where there are several outputs.
         """
         outputs = tf.numpy_function(self.run, [normalized], [tf.float32] * len(self._outputs))
+        outputs = tf.nest.flatten(outputs)  # a single one comes without a list, outside of graphs
         for output, shape in zip(outputs, self._outputs.values(), strict=True):
             output.set_shape([None, *shape])
         found = [outputs[place] for place in self._places]

@@ -48,9 +48,9 @@ def test_joined_images_keep_their_boxes():
     for left, top, right, bottom in (one, other):
         inside = picture[int(top) + 4 : int(bottom) - 4, int(left) + 4 : int(right) - 4]
         assert inside.min() > 240
-    bright = np.argwhere(picture[..., 0] > 127)
-    np.testing.assert_allclose(one[:2], bright.min(axis=0)[::-1], atol=2)
-    np.testing.assert_allclose(other[2:], bright.max(axis=0)[::-1] + 1, atol=2)
+    left, right = (np.argwhere(part[..., 0] > 127) for part in (picture[:, :360], picture[:, 360:]))
+    np.testing.assert_allclose(one[:2], left.min(axis=0)[::-1], atol=2)
+    np.testing.assert_allclose(other[2:], np.add(right.max(axis=0)[::-1], [361, 1]), atol=2)
 
 
 def test_a_dataset_of_single_objects_is_refused():

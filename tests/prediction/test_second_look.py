@@ -47,6 +47,7 @@ class ColorReader:
     """A classifier that compares red with blue: class 0 is blue, class 1 red, class 2 neither."""
 
     image_size = IMAGE_SIZE
+    normalizer = keras.layers.Identity()  # not that of the detector, so no layer is shared
     num_classes = len(CLASS_NAMES)
 
     def normalize(self, images):

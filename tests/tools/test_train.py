@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 import time
@@ -59,7 +60,7 @@ def test_settings_that_make_no_sense_are_refused_without_a_traceback(flag, messa
     ],
 )
 def test_a_mistake_that_only_the_run_finds_ends_in_one_line(
-    section, changes, message, tmp_path, monkeypatch
+    section, changes, message, tmp_path, monkeypatch, capsys
 ):
     config = small_config()
     if changes.get("dataset") == "folder":
@@ -68,8 +69,10 @@ def test_a_mistake_that_only_the_run_finds_ends_in_one_line(
     config = dataclasses.replace(config, **{section: part})
     options = small_options(tmp_path / "run")
     monkeypatch.setattr(config_flags, "read_continued", lambda: (config, options))
-    with pytest.raises(SystemExit, match=f"^Error: .*{message}"):
+    with pytest.raises(SystemExit) as stopped:
         config_flags.run_stages()
+    assert stopped.value.code == 2
+    assert re.search(f"^Error: .*{message}", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(
