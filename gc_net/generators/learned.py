@@ -30,8 +30,8 @@ class LearnedGenerator(Generator, keras.Model):
     Args:
         shape: Name of a shape, or a `Shape`.
         image_size: Height and width of the masks; an integer, or a pair (height, width).
-        network: `"implicit"`, whose trained weights are shipped, or `"paper"`, the paper's network
-            of 660k parameters, to be trained with `gc-net train_generator`.
+        network: `"implicit"`, or `"paper"`, the paper's network of 660k parameters, which knows the
+            authors' range of shapes alone.
         weights: `"shipped"`, a path to an `.npz` file, or `None` for initial values.
 
     Example:
