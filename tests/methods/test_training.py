@@ -59,6 +59,9 @@ class TestEach:
         images, labels = batch(count=2, seed=4) if name == "spg" else batch()
 
         def losses(model, count):
+            if name == "spg":
+                # Larger steps bring cells near a threshold, whose side then depends on rounding.
+                model.optimizer.learning_rate = 1e-6
             return [float(model.train_on_batch(images, labels)[0]) for _ in range(count)]
 
         model = trained(name)
