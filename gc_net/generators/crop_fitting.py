@@ -1,5 +1,6 @@
 """What the paper's network learns from: crops, good initial weights, and its statistics."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -69,11 +70,18 @@ def rendered_crops(
     """Return a tf.data.Dataset of batches for a `CropModel`, like `fitting.rendered_batches`."""
     shape = shapes.get(shape)
 
-    def render(step):
-        batch = crop_batch(shape, batch_size, tf.stack([tf.cast(seed, tf.int64), step]), sampler)
+    def render(step_seed):
+        batch = crop_batch(shape, batch_size, step_seed, sampler)
         return tf.nest.map_structure(lambda x: tf.split(x, num_shards)[shard_index], batch)
 
-    batches = tf.data.Dataset.range(start, steps).map(render, num_parallel_calls=2)
+    return rendered(render, seed, start, steps)
+
+
+def rendered(render: Callable[[Any], Any], seed: int, start: int, steps: int) -> tf.data.Dataset:
+    """Return what `render` makes of the seed of each step, from `start` to `steps`."""
+    batches = tf.data.Dataset.range(start, steps).map(
+        lambda step: render(tf.stack([tf.cast(seed, tf.int64), step])), num_parallel_calls=2
+    )
     return batches.prefetch(tf.data.AUTOTUNE)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from gc_net import shapes
-from gc_net.generators.crop_fitting import compile_crops
+from gc_net.generators.crop_fitting import compile_crops, rendered
 from gc_net.generators.crops import CropModel
 from gc_net.generators.learned import LearnedGenerator
 from gc_net.losses.masks import DiceLoss, MaskLoss
@@ -41,13 +41,12 @@ def rendered_batches(
     def masks(coefficients):
         return shape.masks(coefficients, image_size, image_size)
 
-    def render(step):
-        coefficients = shape.sample(batch_size, tf.stack([tf.cast(seed, tf.int64), step]), sampler)
+    def render(step_seed):
+        coefficients = shape.sample(batch_size, step_seed, sampler)
         coefficients = tf.split(coefficients, num_shards)[shard_index]
         return coefficients, masks(coefficients)
 
-    batches = tf.data.Dataset.range(start, steps).map(render, num_parallel_calls=2)
-    return batches.prefetch(tf.data.AUTOTUNE)
+    return rendered(render, seed, start, steps)
 
 
 def compile_generator(generator: LearnedGenerator | CropModel, settings: Settings) -> None:
