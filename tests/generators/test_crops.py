@@ -5,8 +5,12 @@ import tensorflow as tf
 
 from gc_net import shapes
 from gc_net.generators.crop_fitting import (
+    KERNEL_RATE,
     crop_batch,
+    crop_optimizer,
     initialize,
+    kernel_matrix,
+    matrix_kernel,
     rendered_crops,
     seed_maps,
     settle,
@@ -129,6 +133,51 @@ def test_initial_seeds_of_the_upright_rectangle_are_distances_from_its_sides():
                 np.maximum(8 * distance + 0.5, 0)[:, row::2, column::2],
                 atol=1e-5,
             )
+
+
+@pytest.mark.parametrize("size, stride, count", [(3, 1, 1), (4, 2, 2)])
+def test_the_matrix_of_a_kernel_maps_the_cells_below_to_what_they_become(size, stride, count):
+    random = np.random.default_rng(0)
+    kernel = random.normal(size=[size, size, 5, 3]).astype("float32")  # 3 channels to 5
+    cells = size // stride
+    maps = random.normal(size=[1, cells, cells, 3]).astype("float32")
+    side = size + stride * (cells - 1)
+    whole = tf.nn.conv2d_transpose(maps, kernel, [1, side, side, 5], stride, "VALID")[0]
+    middle = slice(stride * (cells - 1), stride * (cells - 1) + count)  # all cells reach it
+    matrix = kernel_matrix(tf.constant(kernel)).numpy()
+    drawn = maps[0, ::-1, ::-1].reshape(-1) @ matrix
+    np.testing.assert_allclose(drawn, whole.numpy()[middle, middle].ravel(), atol=1e-5)
+    np.testing.assert_array_equal(matrix_kernel(matrix, kernel.shape), kernel)
+
+
+def test_kernels_move_equally_far_in_all_directions_and_other_weights_as_by_adam():
+    random = np.random.default_rng(0)
+    kernel, other = (keras.Variable(np.zeros(shape, "float32")) for shape in ([4, 4, 6, 8], [5, 7]))
+    twin = keras.Variable(np.zeros([5, 7], "float32"))
+    rate = 1e-3
+    schedule = keras.optimizers.schedules.ExponentialDecay(rate, 1, 1.0)
+    optimizer = crop_optimizer(schedule)
+    adam = keras.optimizers.Adam(schedule, beta_2=0.99)
+    # One direction of a kernel's gradient is twenty times as steep as the others.
+    left, _, right = np.linalg.svd(random.normal(size=[32, 24]), full_matrices=False)
+    matrix = left * np.array([20.0] + 23 * [1.0]) @ right
+    gradient = matrix_kernel(tf.constant(matrix, "float32"), kernel.shape)
+    slope = random.normal(size=[5, 7]).astype("float32")
+    optimizer.global_clipnorm = None
+    optimizer.apply([gradient, tf.constant(slope)], [kernel, other])
+    adam.apply([tf.constant(slope)], [twin])
+    lengths = np.linalg.svd(kernel_matrix(kernel.value).numpy(), compute_uv=False)
+    expected = KERNEL_RATE * rate * (32 / 24) ** 0.5
+    assert np.all((lengths > 0.5 * expected) & (lengths < 1.5 * expected))
+    np.testing.assert_allclose(other.numpy(), twin.numpy(), rtol=1e-3)
+
+
+def test_thin_shapes_are_drawn_more_often():
+    shape = shapes.get("rotated_ellipse")
+    (coefficients, _), *_ = crop_batch(shape, 400, (4, 3), "reference")
+    plain = shape.sample(400, (4, 3), "reference")
+    drawn, usual = (np.min(np.asarray(c)[:, 2:4], axis=1) < 0.1 for c in (coefficients, plain))
+    assert np.mean(drawn) > 1.3 * np.mean(usual)
 
 
 def test_settled_statistics_draw_the_same_and_are_those_of_a_batch():
