@@ -2,7 +2,7 @@ r"""Draw masks: analytic ones for several ε, and learned ones beside exact ones
 
   gc-net draw_masks --output=docs/images
 
-Writes masks_epsilon.png (the paper's Fig. 3) and masks_learned.png.
+Writes masks_learned.png and masks_epsilon.png (the paper's Fig. 3 and 4).
 """
 
 import os

@@ -20,7 +20,7 @@ flags.DEFINE_enum(
     "figure",
     "predictions",
     FIGURES.names,
-    "predictions: Fig. 1 of the paper. entropy: Fig. 4. ablation: Fig. 5. objects: Fig. 6.",
+    "predictions: Fig. 1 of the paper. entropy: Fig. 5. ablation: Fig. 6. objects: Fig. 7.",
 )
 flags.DEFINE_multi_string(
     "model",

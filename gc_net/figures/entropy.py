@@ -1,4 +1,4 @@
-"""The classifier's certainty about masked images by size of the mask (the paper's Fig. 4).
+"""The classifier's certainty about masked images by size of the mask (the paper's Fig. 5).
 
 The background loss depends on it: when a mask covers the whole object, the classifier knows nothing
 about the rest, and its entropy is highest.

@@ -3,9 +3,9 @@
 | figure | what it shows | in the paper |
 |---|---|---|
 | `predictions` | masked objects; below them the shape, the predicted and the true box | Fig. 1 |
-| `entropy` | the classifier's entropy against the scale of a mask | Fig. 4 |
-| `ablation` | the same images by several models side by side | Fig. 5 |
-| `objects` | images with one object, and below them images with several | Fig. 6 |
+| `entropy` | the classifier's entropy against the scale of a mask | Fig. 5 |
+| `ablation` | the same images by several models side by side | Fig. 6 |
+| `objects` | images with one object, and below them images with several | Fig. 7 |
 
 A figure is a function of {name: `Localizer`}, a `Split`, its `Truth` and the options of `visualize`
 to an image, uint8 RGB, or to a matplotlib `Figure`. Shapes are drawn where `gc-net predict` reports

@@ -26,7 +26,7 @@ EXAMPLES = np.array(
 
 
 def epsilon_figure(image_size: int = 160) -> np.ndarray:
-    """Draw H_ε in one dimension, and masks of every shape, for several ε (the paper's Fig. 3)."""
+    """Draw H_ε in one dimension, and masks of every shape, for several ε (the paper's Fig. 4)."""
     images, captions = [], []
     for epsilon in EPSILONS:
         images.append(_heaviside_plot(epsilon, image_size))
