@@ -30,8 +30,10 @@ def crop_batch(
 ) -> tuple[tuple[Any, Any], Any, Any]:
     """Return `(coefficients, first cells)`, exact masks, and weights of a batch of crops."""
     seed = tf.cast(tf.convert_to_tensor(seed), tf.int32)
-    seeds = tf.unstack(tf.random.split(seed, 5))
-    coefficients = shape.sample(CANDIDATES * batch_size, seed, sampler)
+    # Shapes have a seed of their own: of the same seed they would be made by the same numbers as
+    # the choices below, and whole ranges of angles would never be kept.
+    seeds = tf.unstack(tf.random.split(seed, 6))
+    coefficients = shape.sample(CANDIDATES * batch_size, seeds[5], sampler)
     # An error along the border costs IoU in proportion to the border's length over the area. Thin
     # shapes are kept more often by the root of that, and weigh more by the root of it as well.
     width, height = coefficients[:, 2], coefficients[:, 3]

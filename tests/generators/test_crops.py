@@ -84,10 +84,23 @@ def test_the_masks_of_crops_are_cut_out_of_the_whole_ones(name):
 
 
 @every_shape
-def test_most_crops_hold_some_of_the_border(name):
-    _, masks, _ = crop_batch(shapes.get(name), 400, (4, 3), "reference")
-    share = np.mean(masks, axis=(1, 2, 3))
-    assert np.mean((share > 0) & (share < 1)) > 0.7
+def test_crops_hold_the_border_more_often_than_chance(name):
+    shape = shapes.get(name)
+    (coefficients, _), masks, _ = crop_batch(shape, 2000, (4, 3), "reference")
+
+    def mixed(masks):
+        share = np.mean(masks, axis=(1, 2, 3))
+        return np.mean((share > 0) & (share < 1))
+
+    # As many crops of the same shapes that lie anywhere.
+    whole = shape.masks(coefficients, 224, 224).numpy()
+    corners = np.random.default_rng(0).integers(0, 224 - crop_side(), [len(whole), 2])
+    anywhere = [
+        mask[row : row + crop_side(), column : column + crop_side()]
+        for mask, (row, column) in zip(whole, corners, strict=True)
+    ]
+    assert mixed(masks) > 0.68
+    assert mixed(masks) > 1.7 * mixed(anywhere)
 
 
 def test_batches_of_crops_depend_on_seed_and_step_alone_and_shards_share_them():
@@ -170,6 +183,20 @@ def test_kernels_move_equally_far_in_all_directions_and_other_weights_as_by_adam
     expected = KERNEL_RATE * rate * (32 / 24) ** 0.5
     assert np.all((lengths > 0.5 * expected) & (lengths < 1.5 * expected))
     np.testing.assert_allclose(other.numpy(), twin.numpy(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if shapes.get(name).rotates])
+def test_all_angles_and_places_are_drawn(name):
+    shape = shapes.get(name)
+    (coefficients, first_cells), *_ = crop_batch(shape, 2000, (4, 3), "reference")
+    angle = coefficients[:, 4].numpy()
+    share, _ = np.histogram(angle, bins=8, range=(-np.pi / 2, np.pi / 2))
+    assert np.all(share > 0.09 * len(angle))
+    x, y = coefficients[:, 0].numpy(), coefficients[:, 1].numpy()
+    # Which part of a border is looked at does not depend on the shape.
+    row, column = first_cells.numpy().T / 14
+    pairs = np.corrcoef([angle, x, y, column - x, row - y])
+    assert np.all(np.abs(pairs[0, 1:]) < 0.1)
 
 
 def test_thin_shapes_are_drawn_more_often():
