@@ -1,9 +1,9 @@
 """A training step and a forward pass with the C library's allocator and with TensorFlow's own.
 
-The C library gives blocks of more than 32 MB back to the system as soon as they are free, and
-every step finds its feature maps on pages that the system has to clear once more. TensorFlow's
-own best-fit allocator keeps them. An environment variable chooses, which TensorFlow reads once a
-process, so each has a process of its own, and these take turns.
+The C library gives blocks of more than 32 MB back to the system as soon as they are free. So every
+step finds its feature maps on pages that the system has to clear once more. TensorFlow's own
+best-fit allocator keeps them. TensorFlow reads the environment variable that chooses only once a
+process. So each allocator has a process of its own, and these take turns.
 """
 
 import contextlib

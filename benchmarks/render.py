@@ -2,9 +2,9 @@
 
 How much faster than OpenCV can it get? A float32 mask of 224 × 224 pixels is 4 · 224² = 200,704
 bytes, all of which have to be written to memory, however they are computed. Fifty times OpenCV's
-speed leaves a fiftieth of OpenCV's time for that, and OpenCV, which does little else than to write
-them, does not take fifty times as long as the writing. The report ends with that bound, from the
-rate at which a core copies memory in the same run; it favours us, since it lets the writing have
+speed would leave a fiftieth of OpenCV's time for that. OpenCV does little else than write them, so
+it does not take fifty times as long as the writing. The report ends with that bound, from the rate
+at which a core copies memory in the same run. The bound favours us, since it lets the writing have
 the rate of reading and writing together.
 """
 

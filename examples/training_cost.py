@@ -42,9 +42,13 @@ DETECTOR_STEP = (1 + 2) + 2 * 1 + 2 * 1  # the detector; the frozen classifier o
 
 def forward_flops(backbone, image_size):
     """Return the operations of one image's forward pass: two for each multiplication."""
+    import keras
+
     import gc_net
 
-    network = gc_net.Classifier(backbone, num_classes=200, image_size=image_size, weights=None)
+    # Only shapes are asked for, so the variables get no values.
+    with keras.StatelessScope(initialize_variables=False):
+        network = gc_net.Classifier(backbone, num_classes=200, image_size=image_size, weights=None)
     return 2 * sum(_multiplications(layer) for layer in _layers(network))
 
 

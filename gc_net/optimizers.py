@@ -5,10 +5,11 @@ rate of each update instead, so moments, checkpoints and schedules stay as in Ke
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
+from keras import ops
 
 # The authors' groups: biases at twice the base rate, the new last layer at ten times, its bias at
 # twenty, and the sharpness of the mask at ten. The first pattern that matches a variable's path
@@ -52,7 +53,8 @@ class RateMultipliers:
 
     def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
         factor = self._factors[self._get_variable_index(variable)]
-        super().update_step(gradient, variable, learning_rate * factor)
+        rate = learning_rate if factor == 1.0 else learning_rate * factor
+        super().update_step(gradient, variable, rate)
 
     def _factor(self, path):
         for pattern, factor in self.multipliers:
@@ -64,8 +66,44 @@ class RateMultipliers:
         return {**super().get_config(), "multipliers": self.multipliers}
 
 
+class LeanAdam(keras.optimizers.Adam):
+    """Keras' Adam, which computes once a step what is the same for all variables.
+
+    Keras computes it for each of them. That is a third of the operations of an update, and a step
+    takes so much longer to be traced. The updates are the same, bit for bit.
+    """
+
+    _corrections = None
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Any] | None = None) -> None:
+        step = ops.cast(self.iterations + 1, "float32")
+        first = 1 - ops.power(ops.cast(self.beta_1, "float32"), step)
+        second = ops.sqrt(1 - ops.power(ops.cast(self.beta_2, "float32"), step))
+        # A function, because Keras would track tensors.
+        self._corrections = lambda: (first, second)
+        super().apply(grads, trainable_variables)
+        self._corrections = None
+
+    def update_step(self, gradient: Any, variable: keras.Variable, learning_rate: Any) -> None:
+        if self.amsgrad:
+            super().update_step(gradient, variable, learning_rate)
+            return
+        first, second = self._corrections()
+        index = self._get_variable_index(variable)
+        mean, square = self._momentums[index], self._velocities[index]
+        gradient = ops.cast(gradient, variable.dtype)
+        self.assign_add(mean, (gradient - mean) * (1 - self.beta_1))
+        self.assign_add(square, (ops.square(gradient) - square) * (1 - self.beta_2))
+        rate = ops.cast(ops.cast(learning_rate, "float32") * second / first, variable.dtype)
+        self.assign_sub(variable, mean * rate / (ops.sqrt(square) + self.epsilon))
+
+
+class AdamW(LeanAdam, keras.optimizers.AdamW):
+    """AdamW, computed as `LeanAdam` does."""
+
+
 @keras.saving.register_keras_serializable(package="gc_net")
-class Adam(RateMultipliers, keras.optimizers.Adam):
+class Adam(RateMultipliers, LeanAdam):
     """Adam with `multipliers`."""
 
 

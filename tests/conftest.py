@@ -38,6 +38,22 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.fixture(scope="class")
+def eager():
+    """Run TensorFlow's functions without graphs.
+
+    Tracing a graph takes several times as long as a few small batches. So this is for tests of what
+    is done with a network's answers. That graphs give the same answers is tested elsewhere: for
+    predictions in `test_localizer`, `test_same_answer` and `engines`, for evaluations in
+    `test_evaluate`, for trainings in `stages`.
+    """
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture(scope="module")
 def chromium():
     """A `tests.browser.Browser`; skips where Chromium is not installed."""

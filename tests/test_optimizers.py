@@ -3,8 +3,16 @@ import math
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, Adam, warm_cosine
+from gc_net.optimizers import (
+    REFERENCE_MULTIPLIERS,
+    SGD,
+    Adam,
+    AdamW,
+    LeanAdam,
+    warm_cosine,
+)
 
 MULTIPLIERS = [(r"fast/kernel$", 10.0), (r"bias$", 2.0)]
 
@@ -44,6 +52,43 @@ def test_moments_are_those_of_plain_adam():
     # All but the iteration and the rate: first and second moments.
     for expected, variable in zip(plain.variables[2:], multiplied.variables[2:], strict=True):
         np.testing.assert_array_equal(variable, expected)
+
+
+@pytest.mark.parametrize("in_a_graph", [False, True])
+@pytest.mark.parametrize(
+    ("lean", "kind", "settings"),
+    [
+        (LeanAdam, keras.optimizers.Adam, {}),
+        (LeanAdam, keras.optimizers.Adam, {"amsgrad": True}),
+        (LeanAdam, keras.optimizers.Adam, {"beta_1": 0.8, "beta_2": 0.99, "global_clipnorm": 1.0}),
+        (AdamW, keras.optimizers.AdamW, {"weight_decay": 0.1, "use_ema": True}),
+        (AdamW, keras.optimizers.AdamW, {"gradient_accumulation_steps": 2}),
+    ],
+)
+def test_what_is_computed_once_a_step_changes_no_update(lean, kind, settings, in_a_graph):
+    found = []
+    for optimizer_class in (lean, kind):
+        moved, random = variables(), np.random.default_rng(0)
+        schedule = keras.optimizers.schedules.CosineDecay(0.01, 6)
+        optimizer = optimizer_class(schedule, **settings)
+        optimizer.build(moved)
+        step = tf.function(optimizer.apply) if in_a_graph else optimizer.apply
+        for _ in range(6):
+            step([tf.constant(random.normal(size=3), tf.float32) for _ in moved])
+        found.append([np.asarray(each) for each in (*moved, *optimizer.variables)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_step_has_fewer_operations_than_that_of_keras():
+    def operations(optimizer):
+        moved = [keras.Variable(np.zeros(3, "float32")) for _ in range(16)]
+        optimizer.build(moved)
+        gradients = [tf.zeros(3)] * len(moved)
+        step = tf.function(lambda: optimizer.apply(gradients)).get_concrete_function()
+        return len(step.graph.get_operations())
+
+    assert operations(LeanAdam(0.01)) < 0.7 * operations(keras.optimizers.Adam(0.01))
 
 
 def test_configuration_keeps_the_multipliers():

@@ -1,8 +1,8 @@
 """Image files to upright RGB arrays: the one decoder of training, evaluation and prediction.
 
-All other pictures become uint8 RGB: greyscale is repeated over the channels, CMYK is converted, 16
-bits are scaled to 8, palettes are looked up, animations are reduced to their first frame, and
-transparency is laid over white, as viewers and web pages show such pictures.
+All other pictures become uint8 RGB, as viewers and web pages show them. Greyscale is repeated over
+the channels, CMYK is converted, 16 bits are scaled to 8, and palettes are looked up. Animations are
+reduced to their first frame. Transparency is laid over white.
 """
 
 import mmap

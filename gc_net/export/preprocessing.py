@@ -4,10 +4,10 @@ The input of a network must not depend on how it is called. So images are squash
 arithmetic of `transforms.squash`, OpenCV's fixed-point numbers included, and large JPEGs are
 decoded at a reduced size in the same cases.
 
-Files must be JPEG or PNG by their first bytes. No other decoder of TensorFlow can be reached: that
-of WebP wrote beyond its memory for an animation, that of GIF ignores the header and decodes all
-frames, and GIF and BMP give other pixels than outside of the graph. The decoder's own library reads
-the size of a file's image, and the size is limited before anything is decoded.
+Files must be JPEG or PNG by their first bytes. No other decoder of TensorFlow can be reached. That
+of WebP wrote beyond its memory for an animation. That of GIF ignores the header and decodes all
+frames. GIF and BMP give other pixels than outside of the graph. The decoder's own library reads the
+size of a file's image, and the size is limited before anything is decoded.
 """
 
 import tensorflow as tf

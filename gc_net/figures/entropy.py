@@ -13,6 +13,7 @@ from gc_net import metrics, shapes
 from gc_net.data import transforms
 from gc_net.data.splits import DataError, Split, Truth
 from gc_net.figures.drawing import denormalizer, grid, resize
+from gc_net.figures.figure import Layout
 from gc_net.figures.grids import scenes, squashed
 from gc_net.masking import inside_and_outside
 
@@ -68,23 +69,14 @@ def entropies(
 
 
 def entropy_figure(
-    models: Mapping[str, Any],
-    split: Split,
-    truth: Truth | None,
-    *,
-    count: int,
-    cell: int,
-    seed: int,
-    **_: Any,
+    models: Mapping[str, Any], split: Split, truth: Truth | None, layout: Layout
 ) -> "Figure":
     """Draw one image masked at several scales, and the entropy over all scales.
 
     Args:
         models: {name: `Localizer`} with one entry, whose classifier is used.
         split, truth: Images, and their boxes, which are the masks of scale 1.
-        count: Images to average over.
-        cell: Side of an image in the figure, in pixels.
-        seed: Which images.
+        layout: Its `count` is that of the images to average over.
 
     Returns:
         A matplotlib `Figure`.
@@ -95,9 +87,10 @@ def entropy_figure(
         raise DataError("The masks are scaled true boxes, and this dataset has none.")
     (localizer,) = models.values()
     classifier = localizer.classifier
-    chosen = scenes(split, truth, count, seed, np.flatnonzero(np.diff(truth.starts) == 1))
+    single = np.flatnonzero(np.diff(truth.starts) == 1)
+    chosen = scenes(split, truth, layout.count, layout.seed, single)
     images, boxes_rel_xyxy = _windows(squashed(localizer, chosen), chosen, classifier.image_size)
-    examples = _examples(classifier, images[:1], boxes_rel_xyxy[:1], cell)
+    examples = _examples(classifier, images[:1], boxes_rel_xyxy[:1], layout.cell)
     both = entropies(classifier, images, boxes_rel_xyxy)
     return _figure(examples, dict(zip(("object", "background"), both, strict=True)), classifier)
 

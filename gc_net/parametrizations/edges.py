@@ -81,10 +81,9 @@ class Edges(Parametrization):
         """Return the IoU [...] that the upright box can be expected to have with the object's.
 
         Take the object's edges to lie as the head's profiles say, each for itself. An edge that is
-        d off on average is d/2 inside of the box on average, so along an axis of extent w the
-        intersection can be expected to be w − (d₁ + d₂)/2. With o for the product of this over w
-        along both axes, and boxes that are as large on average, intersection over union is
-        o/(2 − o).
+        d off on average is d/2 inside of the box on average. So along an axis of extent w the
+        intersection can be expected to be w − (d₁ + d₂)/2. Let o be the product of this over w
+        along both axes. If both boxes are equally large on average, their IoU is o/(2 − o).
         """
         raw = ops.cast(raw, "float32")
         off = raw[..., -NUM_EDGES:]

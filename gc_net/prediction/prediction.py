@@ -162,8 +162,8 @@ class Prediction:
     def no_object(self) -> bool | None:
         """Whether the evidence says that there is no object; None if no evidence was computed.
 
-        It does if the inside of the shape shows no more of the class than the outside, and if the
-        classifier gives the class less than one half for the inside alone.
+        It does under two conditions. The inside of the shape shows no more of the class than the
+        outside, and the classifier gives the class less than one half for the inside alone.
         """
         if self.object_probability is None or self.background_probability is None:
             return None

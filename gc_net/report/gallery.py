@@ -58,8 +58,8 @@ def choose(evaluation: Evaluation, seed: int = 0) -> dict[str, np.ndarray]:
 def sureness(evaluation: Evaluation) -> tuple[str, np.ndarray]:
     """Return the name of a measure of certainty, and its values [N].
 
-    It is the confidence of the localization if that is known, or else the probability of the
-    image's own class, which is 0 if the class is not among the first five.
+    It is the confidence of the localization if that is known. Otherwise it is the probability of
+    the image's own class, or 0 if that class is not among the first five.
     """
     if evaluation.confidence is not None:
         return "confidence", evaluation.confidence

@@ -377,9 +377,10 @@ class Runner:
         sections = vars(self.config).values()
         asked = {getattr(section, "train_from", None) for section in sections} - {None, "head"}
         if asked:
-            # Made only for the names of its layers; the stages make their own.
+            # Made only for the names of its layers, so its variables get no values.
             size = self.config.data.image_size
-            network = Classifier(self.config.network.backbone, 1, size, weights=None)
+            with keras.StatelessScope(initialize_variables=False):
+                network = Classifier(self.config.network.backbone, 1, size, weights=None)
             for layer in sorted(asked):
                 self.freeze(network, layer)
 

@@ -1,9 +1,9 @@
 """Corrected boxes as a teacher: this is no longer weak supervision.
 
 Someone has looked at predictions and corrected some. Of those images the teacher shows the
-corrected box; of all others it shows what another teacher does. It reads boxes, which no other
-teacher does, so it is used only where its name is given, and a model that learned from it must not
-be compared with methods that see class labels alone.
+corrected box; of all others it shows what another teacher does. It is the only teacher that reads
+boxes, so it is used only where its name is given. A model that learned from it must not be compared
+with methods that see class labels alone.
 """
 
 import dataclasses

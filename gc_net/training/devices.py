@@ -126,16 +126,17 @@ def distributed_step(model: keras.Model) -> Callable[[Iterator], dict]:
     """Return a function of an iterator that trains on its next batch and returns the logs.
 
     It does the same as the train function of Keras, which cannot reduce scalar logs of several
-    workers.
+    workers. A model that was compiled with `run_eagerly` has no graph here either.
     """
     strategy = tf.distribute.get_strategy()
 
-    @tf.function(autograph=False, reduce_retracing=True)
     def step(iterator):
         logs = strategy.run(model.train_step, args=(iterator.get_next(),))
         return {name: strategy.reduce("MEAN", value, axis=None) for name, value in logs.items()}
 
-    return step
+    if model.run_eagerly:
+        return step
+    return tf.function(step, autograph=False, reduce_retracing=True)
 
 
 def alternate(datasets: list[tf.data.Dataset], start: int = 0) -> tf.data.Dataset:

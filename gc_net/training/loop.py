@@ -239,8 +239,11 @@ def _add_to_metrics(model, sums):
     """Add the sums that the metrics had before the run was stopped.
 
     Keras makes the variables of some metrics only within the first step, so they cannot be restored
-    before it. All of them are sums.
+    before it. All of them are sums. A version with other metrics has left other sums: the log of
+    this one epoch then begins where the run was stopped.
     """
-    for variable, value in zip(model.metrics_variables, sums, strict=True):
-        variable.assign(_numpy(variable) + np.asarray(value, variable.dtype))
+    variables = model.metrics_variables
+    if [np.shape(value) for value in sums] == [tuple(variable.shape) for variable in variables]:
+        for variable, value in zip(variables, sums, strict=True):
+            variable.assign(_numpy(variable) + np.asarray(value, variable.dtype))
     return model.get_metrics_result()

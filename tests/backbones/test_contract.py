@@ -124,6 +124,12 @@ def weights_file(backbone, trunk, head, tmp_path):
     return path, arrays
 
 
+def unfilled(build):
+    """Return what `build` does, with variables that have no values: in a third of the time."""
+    with keras.StatelessScope(initialize_variables=False):
+        return build()
+
+
 def values(model):
     return {key: np.array(value) for key, value in weights.named_variables(model).items()}
 
@@ -146,14 +152,17 @@ def test_whole_grey_levels_are_normalized_as_published(backbone):
 
 def test_the_feature_map_has_the_networks_stride(backbone, trunk):
     for size, side in SIDES[backbone.name].items():
-        model = trunk if size == SMALL[backbone.name] else backbone.trunk(size)
+        small = size == SMALL[backbone.name]
+        model = trunk if small else unfilled(lambda size=size: backbone.trunk(size))
         assert model.output_shape == (None, side, side, CHANNELS[backbone.name])
 
 
 def test_parameters_are_as_many_as_published(backbone, trunk):
     assert count(trunk) == PARAMETERS[backbone.name]
     if backbone.name in HEADS:
-        assert count(backbone.head(1000, (7, 7, CHANNELS[backbone.name]))) == HEADS[backbone.name]
+        shape = (7, 7, CHANNELS[backbone.name])
+        head = unfilled(lambda: backbone.head(1000, shape))
+        assert count(head) == HEADS[backbone.name]
 
 
 def test_descriptors_can_be_read_from_a_named_layer(backbone, trunk):
@@ -162,7 +171,7 @@ def test_descriptors_can_be_read_from_a_named_layer(backbone, trunk):
 
 
 def test_layer_names_do_not_depend_on_what_was_built_before(backbone, trunk):
-    again = backbone.trunk(SMALL[backbone.name], name="other")
+    again = unfilled(lambda: backbone.trunk(SMALL[backbone.name], name="other"))
     assert [layer.name for layer in again.layers] == [layer.name for layer in trunk.layers]
     assert list(weights.named_variables(again)) == list(weights.named_variables(trunk))
 

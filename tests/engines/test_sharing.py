@@ -1,5 +1,6 @@
 """Layers that two networks have in common run once, and nothing else about them changes."""
 
+import functools
 import gc
 
 import keras
@@ -68,6 +69,14 @@ def num_operations(function, *arguments, kinds=CONVOLUTIONS):
     return sum(operation.type in kinds for operation in graph.get_operations())
 
 
+@functools.cache
+def looked_apart(head, shape, mirror):
+    """Return a localizer, images, and what it sees in them with its networks run apart."""
+    localizer = localizer_of(head=head, shape=shape, mirror=mirror)
+    images = squashed(localizer)
+    return localizer, images, localizer.first_look(images, engine=apart("tensorflow"))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("head", "shape"),
@@ -75,9 +84,7 @@ def num_operations(function, *arguments, kinds=CONVOLUTIONS):
 )
 @pytest.mark.parametrize("mirror", [False, True])
 def test_shapes_and_classes_are_those_of_networks_run_apart(engine, head, shape, mirror):
-    localizer = localizer_of(head=head, shape=shape, mirror=mirror)
-    images = squashed(localizer)
-    expected = localizer.first_look(images, engine=apart("tensorflow"))
+    localizer, images, expected = looked_apart(head, shape, mirror)
     assert np.ptp(expected["coefficients"], axis=0).max() > 10 * CLOSE
     assert localizer.pair(engines.get(engine)) is not None
     assert_close(localizer.first_look(images, engine=engine), expected)
@@ -163,12 +170,18 @@ def test_networks_that_see_images_otherwise_are_no_pair():
     assert pair_of(detector, other) is None
 
 
+@functools.cache
+def predicted_apart(**asked):
+    """Return a localizer, images, and its predictions with its networks run apart."""
+    localizer = localizer_of(mirror=True, second_look=1.3)
+    images = [noise(50, 70, seed) for seed in range(5)]
+    return localizer, images, localizer.predict(images, 2, engine=apart("tensorflow"), **asked)
+
+
 @pytest.mark.parametrize("asked", [{}, {"confidence": False}, {"evidence": True}])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_predictions_are_the_same_with_all_that_a_localizer_can_do(engine, asked):
-    localizer = localizer_of(mirror=True, second_look=1.3)
-    images = [noise(50, 70, seed) for seed in range(5)]
-    expected = localizer.predict(images, 2, engine=apart("tensorflow"), **asked)
+    localizer, images, expected = predicted_apart(**asked)
     found = localizer.predict(images, 2, engine=engine, **asked)
     for one, other in zip(found, expected, strict=True):
         assert one.class_id == other.class_id

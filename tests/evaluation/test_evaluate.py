@@ -186,6 +186,7 @@ class TestNumbers:
         assert result.angle_error is None  # an upright shape has no angle
 
 
+@pytest.mark.usefixtures("eager")
 class TestWhatIsLeftOut:
     def test_unreadable_images_are_named_and_in_no_denominator(self, model):
         result = evaluate(localizer_of(model), Blocks(bad=(2, 5)), methods=["constant"])
@@ -225,6 +226,7 @@ class TestWhatIsLeftOut:
         assert result.index.tolist() == [0, 3, 6]
 
 
+@pytest.mark.usefixtures("eager")
 class TestErrors:
     @pytest.mark.parametrize(
         ("dataset", "names", "message"),
@@ -349,6 +351,7 @@ def test_a_photo_that_was_taken_sideways_is_compared_with_boxes_of_it_upright(tm
     assert np.abs(seen - transforms.squash(upright, SIZE)).mean() < 5
 
 
+@pytest.mark.usefixtures("eager")
 class TestFiles:
     @pytest.fixture(scope="class")
     def output(self, model, tmp_path_factory):
@@ -427,6 +430,7 @@ class Elsewhere(Blocks):
     name = "elsewhere"
 
 
+@pytest.mark.usefixtures("eager")
 class TestAnEvaluationThatIsThere:
     @pytest.fixture
     def folders(self, model, tmp_path):
@@ -499,6 +503,7 @@ class TestAnEvaluationThatIsThere:
         assert sorted(os.listdir(output)) == ["metrics.json", "predictions.json"]
 
 
+@pytest.mark.usefixtures("eager")
 class TestFilesWithoutBoxes:
     @pytest.fixture(scope="class")
     def model_dir(self, model, tmp_path_factory):
@@ -556,6 +561,7 @@ class TestFilesWithoutBoxes:
             )
 
 
+@pytest.mark.usefixtures("eager")
 class TestPictures:
     def test_images_and_masks_are_those_the_network_saw(self, model):
         result = evaluate(localizer_of(model), Blocks(bad=(0,)), methods=[])

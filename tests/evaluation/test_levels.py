@@ -16,6 +16,8 @@ from gc_net.teachers import TEACHERS
 from gc_net.teachers.base import Placer, Targets, Teacher
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, tiny_model
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 
 class Pyramid(HeatMapMethod):
     """Every map is a pyramid over the frame: cut at t, its box has sides of 1 − t."""

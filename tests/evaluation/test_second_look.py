@@ -26,6 +26,8 @@ from tests.evaluation.models import (
 )
 from tests.processes import run_tool
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 LOOK, RESIZE = 1.2, 37
 CENTER, EXTENT = np.array([0.3, 0.6]), np.array([0.4, 0.3])
 

@@ -24,7 +24,7 @@ def newest_checkpoint(work_dir):
 def until_it_writes(process, work_dir):
     before = newest_checkpoint(work_dir)
     while process.is_alive() and newest_checkpoint(work_dir) == before:
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
 def killed(work_dir, rng):

@@ -15,7 +15,7 @@ from gc_net import localizer
 from gc_net.data import pipeline, transforms
 from gc_net.data.splits import DataError, Truth
 from gc_net.figures import entropy, grids, plots
-from gc_net.figures.figure import FIGURES, visualize
+from gc_net.figures.figure import FIGURES, Layout, visualize
 from gc_net.figures.picture_files import save_picture
 from tests.evaluation.models import CLASS_NAMES, SIZE, Blocks, set_coefficients, tiny_model
 from tests.models import localizer_of
@@ -23,7 +23,7 @@ from tests.processes import run_tool
 
 GAP = gc_net.figures.drawing.GAP
 RESIZE_SIZE = 44  # a margin of 6 pixels on every side of what the networks see
-OPTIONS = {"count": 3, "columns": 4, "cell": 48, "seed": 0, "captions": False}
+LAYOUT = Layout(count=3, columns=4, cell=48)
 
 
 class Several(Blocks):
@@ -82,7 +82,7 @@ def cell_of(image, row, column, cell=48):
 def test_predictions_show_objects_above_boxes(saved):
     data = Blocks()
     image = grids.predictions(
-        {"a": saved, "b": saved}, data.split("test"), data.truth("test"), **OPTIONS
+        {"a": saved, "b": saved}, data.split("test"), data.truth("test"), LAYOUT
     )
     assert image.shape == (4 * (48 + GAP) + GAP, 3 * (48 + GAP) + GAP, 3)  # two rows a model
     objects, drawn = cell_of(image, 0, 0), cell_of(image, 1, 0)
@@ -130,8 +130,8 @@ def test_masked_objects_are_what_the_networks_see_in_the_shape():
 
 def test_predictions_fill_a_row_that_is_not_full_with_paper(saved):
     data = Blocks()
-    options = {**OPTIONS, "columns": 2, "captions": True}
-    image = grids.predictions({"a": saved}, data.split("test"), None, **options)
+    layout = LAYOUT._replace(columns=2, captions=True)
+    image = grids.predictions({"a": saved}, data.split("test"), None, layout)
     height = 48 + GAP + gc_net.figures.drawing.TEXT_HEIGHT
     assert image.shape == (4 * height + GAP, 2 * (48 + GAP) + GAP, 3)
     assert (image[2 * height + GAP :, 48 + 2 * GAP :] == 255).all()
@@ -140,9 +140,9 @@ def test_predictions_fill_a_row_that_is_not_full_with_paper(saved):
 def test_ablation_puts_models_side_by_side(saved):
     other = saved_rectangle([0.5, 0.5, 0.9, 0.9])
     data = Blocks()
-    options = {**OPTIONS, "count": 2, "columns": 2}
+    layout = LAYOUT._replace(count=2, columns=2)
     image = grids.ablation(
-        {"small": saved, "large": other}, data.split("test"), data.truth("test"), **options
+        {"small": saved, "large": other}, data.split("test"), data.truth("test"), layout
     )
     block = (image.shape[0] - GAP) // 2
     assert image.shape[1] == 2 * (48 + GAP) + GAP + 2 * GAP
@@ -156,9 +156,9 @@ def test_ablation_puts_models_side_by_side(saved):
 
 def test_objects_show_single_ones_above_several(saved):
     data = Several()
-    image = grids.objects({"a": saved}, data.split("test"), data.truth("test"), **OPTIONS)
+    image = grids.objects({"a": saved}, data.split("test"), data.truth("test"), LAYOUT)
     assert image.shape == (2 * (48 + GAP) + GAP, 4 * (48 + GAP) + GAP, 3)
-    single = grids.objects({"a": saved}, data.split("test"), Blocks().truth("test"), **OPTIONS)
+    single = grids.objects({"a": saved}, data.split("test"), Blocks().truth("test"), LAYOUT)
     assert single.shape[0] == 48 + 2 * GAP
 
 
@@ -214,7 +214,7 @@ def test_entropy_is_of_the_images_and_boxes_of_evaluation(monkeypatch):
 
     monkeypatch.setattr(entropy, "entropies", watched)
     split, truth = data.split("test"), data.truth("test")
-    entropy.entropy_figure({"a": saved}, split, truth, count=9, cell=40, seed=0)
+    entropy.entropy_figure({"a": saved}, split, truth, Layout(count=9, cell=40))
     ((images, boxes),) = asked
     (batch,) = pipeline.evaluation_batches(
         split, truth, image_size=SIZE, resize_size=RESIZE_SIZE, batch_size=9

@@ -26,6 +26,8 @@ from tests.prediction.models import (
     varied_model,
 )
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 LOOK = 1.3
 BLUE, RED = 0, 1
 

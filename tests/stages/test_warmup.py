@@ -1,6 +1,7 @@
 """The warm-up: its targets, where windows put them, and that the detector learns them."""
 
 import dataclasses
+import functools
 import json
 import shutil
 import types
@@ -390,9 +391,22 @@ class TestEdges:
         detector = {"shape": "rotated_ellipse", "head": "edges", "epochs": 1}
         return dataclasses.replace(small_config(detector=detector), warmup=settings)
 
+    @pytest.fixture(scope="class")
+    def warmed_up(self, finished, tmp_path_factory):
+        """A function from `train_from` to the folder of a warm-up that was not stopped."""
+
+        @functools.cache
+        def folder(train_from):
+            work_dir = tmp_path_factory.mktemp("edges")
+            options = small_options(work_dir, reuse=str(finished))
+            runner.train(self.config(train_from=train_from), options, ["warmup"])
+            return work_dir
+
+        return folder
+
     @pytest.mark.parametrize("train_from", [None, "head"])
     def test_a_warm_up_that_was_stopped_ends_with_the_same_weights(
-        self, finished, tmp_path, monkeypatch, train_from
+        self, finished, warmed_up, tmp_path, monkeypatch, train_from
     ):
         given = self.config(train_from=train_from)
 
@@ -410,9 +424,8 @@ class TestEdges:
 
             return step
 
-        whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+        whole, resumed = warmed_up(train_from), tmp_path / "resumed"
         stages = ("classifier", "warmup")
-        runner.train(given, small_options(whole, reuse=str(finished)), stages)
         original = runner.loop.distributed_step
         with monkeypatch.context() as patch:
             patch.setattr(runner.loop, "distributed_step", stopping)
@@ -428,10 +441,11 @@ class TestEdges:
         assert shown_targets(whole).shape == (26, 4)
         assert shown_targets(whole, "masks").shape == (26, 28, 28)
 
-    def test_a_frozen_trunk_stays_as_it_was(self, finished, tmp_path):
-        given = self.config(train_from="head")
-        runner.train(given, small_options(tmp_path, reuse=str(finished)))
-        detector = load_model(tmp_path / "warmup" / "model").model
+    def test_a_frozen_trunk_stays_as_it_was(self, finished, warmed_up, tmp_path):
+        warm = warmed_up("head")
+        given, reuse = self.config(train_from="head"), f"{warm},{finished}"
+        runner.train(given, small_options(tmp_path, reuse=reuse))
+        detector = load_model(warm / "warmup" / "model").model
         classifier = load_model(finished / "classifier" / "model").model
         for layer in detector.trunk.layers:
             before = classifier.trunk.get_layer(layer.name).get_weights()

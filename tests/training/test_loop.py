@@ -33,8 +33,11 @@ class KillAt(keras.callbacks.Callback):
             raise Killed
 
 
-def build():
-    """Return a model with all kinds of state: momentum, moving averages, dropout's seeds."""
+def build(run_eagerly=True):
+    """Return a model with all kinds of state: momentum, moving averages, dropout's seeds.
+
+    Twelve steps of so small a network are faster than a graph is traced.
+    """
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [
@@ -51,8 +54,13 @@ def build():
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
         jit_compile=False,
+        run_eagerly=run_eagerly,
     )
     return model
+
+
+def build_graph():
+    return build(run_eagerly=False)
 
 
 def batches(epoch, start_step, num_shards, shard_index):
@@ -102,6 +110,45 @@ def test_stopped_at_any_step_it_ends_the_same_bit_for_bit(tmp_path, uninterrupte
     assert [row["epoch"] for row in resumed] == [0, 1, 2]
     for row, expected_row in zip(resumed, log, strict=True):
         assert row == pytest.approx(expected_row, rel=1e-5)
+
+
+def test_in_a_graph_it_ends_the_same_as_well(tmp_path):
+    whole = train(tmp_path / "whole", build=build_graph)
+    with pytest.raises(Killed):
+        train(tmp_path / "stopped", [KillAt(7)], build=build_graph)
+    resumed = train(tmp_path / "stopped", build=build_graph)
+    expected = loop.state(whole)
+    for name, variable in loop.state(resumed).items():
+        assert np.asarray(variable).tobytes() == np.asarray(expected[name]).tobytes(), name
+    logs = [read_log(tmp_path / name / "log.csv") for name in ("whole", "stopped")]
+    for row, expected_row in zip(*logs, strict=True):
+        assert row == pytest.approx(expected_row, rel=1e-5)
+
+
+def test_a_step_is_a_graph_unless_the_model_is_to_run_eagerly():
+    def in_a_graph(model):
+        traced = []
+        step = model.train_step
+        model.train_step = lambda data: traced.append(not tf.executing_eagerly()) or step(data)
+        position = {"epoch": 0, "start_step": 0, "num_shards": 1, "shard_index": 0}
+        loop.distributed_step(model)(iter(batches(**position)))
+        return traced[0]
+
+    assert in_a_graph(build_graph()) and not in_a_graph(build())
+
+
+def test_sums_of_metrics_that_another_version_kept_are_left_out():
+    model = build()
+    images = np.zeros((8, 5), np.float32)
+    model.fit(images, np.zeros(8, np.int32), batch_size=8, verbose=0)
+    before = [np.asarray(variable) for variable in model.metrics_variables]
+    loop._add_to_metrics(model, [1.0] * (len(before) + 2))
+    loop._add_to_metrics(model, [[1.0, 2.0]] * len(before))
+    for value, variable in zip(before, model.metrics_variables, strict=True):
+        np.testing.assert_array_equal(value, variable)
+    loop._add_to_metrics(model, [1.0] * len(before))
+    for value, variable in zip(before, model.metrics_variables, strict=True):
+        np.testing.assert_array_equal(value + 1, variable)
 
 
 def test_a_stage_of_few_steps_goes_on_from_the_end_of_an_epoch(tmp_path):
@@ -268,7 +315,7 @@ def test_a_length_in_steps_ends_there_and_logs_longer_epochs(
 def averaged():
     model = build()
     optimizer = keras.optimizers.Adam(0.1, **averaging(0.8))
-    model.compile(optimizer, loss=model.loss, jit_compile=False)
+    model.compile(optimizer, loss=model.loss, jit_compile=False, run_eagerly=True)
     return model
 
 

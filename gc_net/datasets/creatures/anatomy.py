@@ -11,9 +11,9 @@ from gc_net.datasets.creatures.canvas import CIRCLE, Sketch, plane, tint
 from gc_net.datasets.creatures.heads import HEADS
 
 # Only the head identifies the class with certainty. The body gives hints, as with birds: its
-# pattern (shared by two classes), the pattern's colour and that of its tail fin are those of the
-# class with this probability each, and otherwise those of any class. At 0, hiding the head hides
-# the class, so a localizer has no reason to cover the rest. At 1, the head is not needed.
+# pattern (shared by two classes), the pattern's colour and the colour of its tail fin. With this
+# probability each is that of the class, and otherwise that of any class. At 0, hiding the head
+# hides the class, so a localizer has no reason to cover the rest. At 1, the head is not needed.
 BODY_EVIDENCE = 0.9
 # Share of the class's colour in the colour of a pattern; the rest is the skin's.
 _MARKING_HUE = 0.55

@@ -1,15 +1,15 @@
 """Things that lie and grow on the ground; they carry no information about the class.
 
 So they do not have the colours of a class: they are pale, dark and earthen, with edges as hard as
-    those of a creature. In the colours of a class, they would be evidence for a classifier, and
-    hiding a creature would not hide its class. Things that merely stand out only mislead a saliency
-    map.
+those of a creature. In the colours of a class, they would be evidence for a classifier, and hiding
+a creature would not hide its class. Things that merely stand out only mislead a saliency map.
 
-Each function adds several of its kind to a sketch, at random. Coordinates are in units of the
-image's longer side.
+Each kind adds several of itself to a sketch, at random. Coordinates are in units of the image's
+longer side.
 """
 
-from typing import TYPE_CHECKING
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -50,106 +50,77 @@ _ARC = np.exp(1j * np.linspace(-1.1, 1.1, 9))
 _RIPPLE = _flat(np.concatenate([_ARC, 0.94 * _ARC[::-1]]) * 1j, 0.35)
 
 
-class _Scatter:
-    """Random places, sizes, turns and colours for `count` copies of something."""
+class Part(NamedTuple):
+    """A part of a thing: its points, and how it differs from the thing's own colour.
 
-    def __init__(self, rng, extent, count, low, high, colours, spread=16.0, turns=(-np.pi, np.pi)):
-        uniform = rng.random((7, count))
-        self.places = (uniform[0] * extent.real + 1j * extent.imag * uniform[1])[:, None]
-        sizes = low + (high - low) * uniform[2]
-        turns = turns[0] + (turns[1] - turns[0]) * uniform[3]
-        self.scales = (sizes * np.exp(1j * turns))[:, None]
+    Attributes:
+        template: Points [P] around the middle of the thing, whose size is about 1.
+        shade: How much lighter it is, or darker if negative.
+        colour: A colour of its own, or None.
+    """
+
+    template: np.ndarray
+    shade: float = 0.0
+    colour: tuple[int, int, int] | None = None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Thing:
+    """Copies of something at random places, in random sizes, turns and colours.
+
+    Attributes:
+        count: Number of copies.
+        sizes: The least and the greatest.
+        parts: Its parts, the lowest first.
+        colours: [N, 3], of which each copy takes one; those of the ground's cover if None.
+        spread: How far the colour of a copy may be from that.
+        turns: The least and the greatest.
+    """
+
+    count: int
+    sizes: tuple[float, float]
+    parts: tuple[Part, ...]
+    colours: np.ndarray | None = None
+    spread: float = 16.0
+    turns: tuple[float, float] = (-np.pi, np.pi)
+
+    def __call__(
+        self,
+        sketch: "Sketch",
+        rng: np.random.Generator,
+        extent: complex,
+        cover_colours: np.ndarray | None = None,
+    ) -> None:
+        uniform = rng.random((7, self.count))
+        places = (uniform[0] * extent.real + 1j * extent.imag * uniform[1])[:, None]
+        (small, large), (first, last) = self.sizes, self.turns
+        sizes, turns = small + (large - small) * uniform[2], first + (last - first) * uniform[3]
+        scales = (sizes * np.exp(1j * turns))[:, None]
+        colours = cover_colours if self.colours is None else self.colours
         colours = colours[(uniform[4] * len(colours)).astype(int)]
-        self.colours = colours + (2 * spread) * (uniform[4:].T - 0.5)
-
-    def add(self, sketch, template, shade=0.0, colour=None):
-        points = self.scales * template + self.places
-        colours = self.colours if colour is None else colour
-        sketch.polygons(points, tint(colours, shade) if shade else colours)
+        colours = colours + (2 * self.spread) * (uniform[4:].T - 0.5)
+        for template, shade, colour in self.parts:
+            own = colours if colour is None else colour
+            sketch.polygons(scales * template + places, tint(own, shade) if shade else own)
 
 
-def grass(sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray) -> None:
-    upwards = (-np.pi / 2 - 1.1, -np.pi / 2 + 1.1)
-    _Scatter(rng, extent, 44, 0.08, 0.18, colours, turns=upwards).add(sketch, _BLADE)
+# What covers the ground, in its colours.
+grass = Thing(44, (0.08, 0.18), (Part(_BLADE),), turns=(-np.pi / 2 - 1.1, -np.pi / 2 + 1.1))
+speckles = Thing(24, (0.004, 0.011), (Part(_CORNERS),))
+ripples = Thing(18, (0.04, 0.2), (Part(_RIPPLE),), spread=5, turns=(-0.4, 0.4))
+litter = Thing(22, (0.025, 0.06), (Part(_LEAF), Part(_RIB, -0.35)))
+lichen = Thing(12, (0.015, 0.06), (Part(_FLOWER), Part(0.6 * _FLOWER, 0.25)), spread=8)
 
-
-def speckles(
-    sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray
-) -> None:
-    _Scatter(rng, extent, 24, 0.004, 0.011, colours).add(sketch, _CORNERS)
-
-
-def ripples(
-    sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray
-) -> None:
-    ripples = _Scatter(rng, extent, 18, 0.04, 0.2, colours, spread=5, turns=(-0.4, 0.4))
-    ripples.add(sketch, _RIPPLE)
-
-
-def litter(
-    sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray
-) -> None:
-    leaves = _Scatter(rng, extent, 22, 0.025, 0.06, colours)
-    leaves.add(sketch, _LEAF)
-    leaves.add(sketch, _RIB, shade=-0.35)
-
-
-def lichen(
-    sketch: "Sketch", rng: np.random.Generator, extent: complex, colours: np.ndarray
-) -> None:
-    patches = _Scatter(rng, extent, 12, 0.015, 0.06, colours, spread=8)
-    patches.add(sketch, _FLOWER)
-    patches.add(sketch, 0.6 * _FLOWER, shade=0.25)
-
-
-def stones(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
-    stones = _Scatter(rng, extent, 5, 0.025, 0.09, _GREYS)
-    stones.add(sketch, _PEBBLE)
-    stones.add(sketch, 0.55 * _PEBBLE, shade=0.15)
-
-
-def leaves(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
-    leaves = _Scatter(rng, extent, 5, 0.05, 0.1, _FOLIAGE)
-    leaves.add(sketch, _LEAF)
-    leaves.add(sketch, _RIB, shade=-0.35)
-
-
-def pads(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
-    pads = _Scatter(rng, extent, 5, 0.05, 0.11, _LILIES)
-    pads.add(sketch, _PAD)
-    pads.add(sketch, 0.72 * _PAD, shade=0.14)
-
-
-def flowers(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
-    flowers = _Scatter(rng, extent, 6, 0.022, 0.045, _BLOOMS)
-    flowers.add(sketch, _FLOWER)
-    flowers.add(sketch, 0.6 * _FLOWER, shade=0.4)
-    flowers.add(sketch, 0.26 * _CORNERS, colour=(214, 190, 130))
-
-
-def mushrooms(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
-    caps = _Scatter(rng, extent, 3, 0.03, 0.06, _BLOOMS)
-    caps.add(sketch, CIRCLE)
-    for place in (0.1 - 0.45j, -0.45 + 0.1j, 0.4 + 0.3j, -0.15 + 0.55j):
-        caps.add(sketch, 0.17 * CIRCLE + place, colour=(250, 244, 230))
-
-
-def starfish(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
-    stars = _Scatter(rng, extent, 3, 0.04, 0.075, _BLOOMS)
-    stars.add(sketch, _STARFISH)
-    stars.add(sketch, 0.55 * _STARFISH, shade=0.3)
-
-
-def sticks(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
-    """Elongated like a creature, so that being long does not give one away."""
-    sticks = _Scatter(rng, extent, 2, 0.14, 0.26, _BARK)
-    sticks.add(sketch, _STICK)
-    sticks.add(sketch, _SPLIT, shade=0.25)
-
-
-def feathers(sketch: "Sketch", rng: np.random.Generator, extent: complex) -> None:
-    """Elongated, too, and with a hard contrast."""
-    feathers = _Scatter(rng, extent, 2, 0.07, 0.13, _BLOOMS)
-    feathers.add(sketch, _FEATHER)
-    feathers.add(sketch, _VANE, shade=0.35)
-    feathers.add(sketch, _RIB, shade=-0.4)
+stones = Thing(5, (0.025, 0.09), (Part(_PEBBLE), Part(0.55 * _PEBBLE, 0.15)), _GREYS)
+leaves = Thing(5, (0.05, 0.1), (Part(_LEAF), Part(_RIB, -0.35)), _FOLIAGE)
+pads = Thing(5, (0.05, 0.11), (Part(_PAD), Part(0.72 * _PAD, 0.14)), _LILIES)
+_EYE = Part(0.26 * _CORNERS, colour=(214, 190, 130))
+flowers = Thing(6, (0.022, 0.045), (Part(_FLOWER), Part(0.6 * _FLOWER, 0.4), _EYE), _BLOOMS)
+_SPOTS = (0.1 - 0.45j, -0.45 + 0.1j, 0.4 + 0.3j, -0.15 + 0.55j)
+_WARTS = tuple(Part(0.17 * CIRCLE + place, colour=(250, 244, 230)) for place in _SPOTS)
+mushrooms = Thing(3, (0.03, 0.06), (Part(CIRCLE), *_WARTS), _BLOOMS)
+starfish = Thing(3, (0.04, 0.075), (Part(_STARFISH), Part(0.55 * _STARFISH, 0.3)), _BLOOMS)
+# Elongated like a creature, so that being long does not give one away.
+sticks = Thing(2, (0.14, 0.26), (Part(_STICK), Part(_SPLIT, 0.25)), _BARK)
+# Elongated, too, and with a hard contrast.
+feathers = Thing(2, (0.07, 0.13), (Part(_FEATHER), Part(_VANE, 0.35), Part(_RIB, -0.4)), _BLOOMS)
