@@ -30,8 +30,13 @@ class RatedEdges(Edges):
         return _rated(super().mean(one[..., :-1], other[..., :-1]), sum(ratings) / 2)
 
     def expected_iou(self, raw):
-        """Return the rating [...]; a linear layer may leave the range of an IoU."""
-        return ops.clip(ops.cast(raw, "float32")[..., -1], 0.0, 1.0)
+        """Return the geometric mean [...] of the rating and of what the profiles let one expect.
+
+        They know of different mistakes: the profiles of those that the head is torn about, and the
+        rating of those that it makes without a doubt. A linear layer may leave the range of an IoU.
+        """
+        rating = ops.clip(ops.cast(raw, "float32")[..., -1], 0.0, 1.0)
+        return ops.sqrt(rating * super().expected_iou(raw[..., :-1]))
 
     def encode(self, coefficients, shape, margin=1e-4):
         edges = super().encode(coefficients, shape, margin)
