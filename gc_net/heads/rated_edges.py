@@ -26,8 +26,9 @@ class RatedEdges(Edges):
         head = super().build(backbone, num_outputs - 1, feature_shapes)
         mask = head.get_layer(MASK)
         evidence = Evidence(dtype="float32", name=EVIDENCE)([mask.input, mask.output, head.output])
-        # Until it has been fitted, all boxes are rated alike.
-        rating = layers.Dense(1, kernel_initializer="zeros", dtype="float32", name=RATING)(evidence)
+        # Until it has been fitted, the deviations alone count.
+        start = {"kernel_initializer": "zeros", "bias_initializer": "ones"}
+        rating = layers.Dense(1, dtype="float32", name=RATING, **start)(evidence)
         outputs = layers.Concatenate(dtype="float32", name="rated_outputs")([head.output, rating])
         return keras.Model(head.inputs, outputs, name="head")
 

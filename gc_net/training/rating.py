@@ -52,7 +52,7 @@ def rated(detector: Detector, teacher: "Teacher", lesson: "Lesson") -> tuple[Det
 
 
 def with_rating(detector: Detector) -> Detector:
-    """Return a detector with the same weights whose head can rate, and rates all boxes alike."""
+    """Return a detector with the same weights whose head can rate, but has learned nothing yet."""
     head = RATED_HEADS.get(detector.head_name, detector.head_name)
     config = {**detector.get_config(), "head": head, "parametrization": of_head(head)}
     rated = Detector.from_config(config)

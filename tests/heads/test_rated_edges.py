@@ -22,6 +22,7 @@ from gc_net.stages.warmup import WarmupConfig
 from gc_net.teachers.base import Lesson, Targets
 from gc_net.training.data import TrainingData
 from gc_net.training.rating import rated, ridge, with_rating
+from tests.engines.test_engines import spread_weights
 from tests.prediction.models import CLASS_NAMES
 from tests.training.samples import assert_same_weights, run_tool, small_config, small_options
 
@@ -32,21 +33,22 @@ def pictures(count=4, size=32, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (count, size, size, 3)).astype(np.uint8)
 
 
-def edges_detector(shape="rectangle", head="edges"):
+def edges_detector(shape="rectangle"):
     keras.utils.set_random_seed(0)
-    model = gc_net.Detector("tiny", shape, 32, head=head, weights=None)
-    for layer in model.head.layers:
-        if layer.name.endswith(("logits", "mask")):  # so that answers differ from image to image
-            layer.kernel.assign(20 * layer.kernel)
+    model = gc_net.Detector("tiny", shape, 32, head="edges", weights=None)
+    spread_weights(model)
     return model
 
 
 def rating_of(model, seed=1):
-    """Return a rated detector whose rating depends on the image."""
+    """Return a rated detector whose rating depends on the image, and lies around one half."""
     model = with_rating(model)
     layer = model.head.get_layer(RATING)
-    kernel = np.random.default_rng(seed).normal(0, 0.02, layer.kernel.shape)
-    layer.set_weights([kernel.astype("float32"), np.float32([0.5])])
+    _, evidence = evidence_model(model.head)(model.features(tf.constant(pictures(), tf.float32)))
+    values = np.asarray(evidence) @ np.random.default_rng(seed).normal(size=layer.kernel.shape)
+    scale = 0.3 / np.ptp(values)
+    kernel = scale * np.random.default_rng(seed).normal(size=layer.kernel.shape)
+    layer.set_weights([kernel, np.array([0.5 - scale * values.mean()])])
     return model
 
 
@@ -61,23 +63,25 @@ class TestHead:
             places = [each.place(images, True, mirror) for each in (rated, model)]
             np.testing.assert_array_equal(*(each.coefficients for each in places))
 
-    def test_a_confidence_is_the_mean_rating_of_the_views(self):
+    @pytest.mark.parametrize("mirror", [False, True])
+    def test_the_ratings_of_the_views_and_their_profiles_both_count(self, mirror):
         model, images = rating_of(edges_detector()), pictures()
-        ratings = [np.asarray(model.raw(views))[:, -1] for views in (images, images[:, :, ::-1])]
-        assert np.ptp(ratings) > 0.01
-        one, both = (model.place(images, True, mirror).confidence for mirror in (False, True))
-        np.testing.assert_allclose(one, ratings[0], atol=1e-6)
-        np.testing.assert_allclose(both, np.mean(ratings, axis=0), atol=1e-6)
+        plain = edges_detector().place(images, True, mirror).confidence
+        views = (images, images[:, :, ::-1]) if mirror else (images,)
+        rating = np.mean([np.asarray(model.raw(view))[:, -1] for view in views], axis=0)
+        assert np.ptp(rating) > 0.05 and 0 < rating.min() < rating.max() < 1
+        found = model.place(images, True, mirror).confidence
+        np.testing.assert_allclose(found, np.sqrt(rating * np.asarray(plain)), atol=1e-5)
 
-    def test_one_that_has_learned_nothing_rates_all_alike(self):
-        confidence = with_rating(edges_detector()).place(pictures(), judged=True).confidence
-        assert np.ptp(confidence) == 0
+    def test_for_one_that_has_learned_nothing_the_profiles_count_alone(self):
+        found = with_rating(edges_detector()).place(pictures(), judged=True).confidence
+        plain = edges_detector().place(pictures(), judged=True).confidence
+        np.testing.assert_allclose(found, np.sqrt(plain), rtol=1e-6)
 
     def test_a_rating_beyond_the_range_of_an_iou_is_its_end(self):
-        raw = np.zeros((3, 9), np.float32)
-        raw[:, -1] = -0.1, 0.4, 1.2
+        raw = np.float32([[0.2, 0.3, 0.6, 0.8, *[0.0] * 4, rating] for rating in (-0.1, 0.49, 1.2)])
         found = parametrizations.get("rated_edges").expected_iou(raw)
-        np.testing.assert_allclose(found, [0.0, 0.4, 1.0])
+        np.testing.assert_allclose(found, [0.0, 0.7, 1.0], atol=1e-6)
 
     def test_the_evidence_is_what_it_says(self):
         model = rating_of(edges_detector())
@@ -133,9 +137,9 @@ def test_what_is_exported_is_as_sure(export, tmp_path):
     localizer = gc_net.Localizer(*parts, CLASS_NAMES, mirror=True)
     localizer.save(tmp_path / "model")
     loaded = gc_net.load(tmp_path / "model")
-    confidence = localizer.localize(pictures())["confidence"]
+    confidence = localizer.first_look(pictures())["confidence"]
     assert np.ptp(confidence) > 0.001
-    np.testing.assert_array_equal(loaded.localize(pictures())["confidence"], confidence)
+    np.testing.assert_array_equal(loaded.first_look(pictures())["confidence"], confidence)
     _, differences = export(tmp_path / "model", tmp_path / "exported")
     (difference,) = (value for name, value in differences.items() if name.endswith("confidence"))
     assert difference < 1e-3
@@ -194,15 +198,17 @@ def test_it_learns_on_which_images_the_teacher_disagrees():
     found, iou = rated(detector, teacher, given)
     assert iou == pytest.approx((1 + 0.25) / 2, abs=0.05)
     (batch,) = given.batches(given.data.resize_size, "Asking")
-    confidence = found.place(batch["image"].numpy(), True, mirror=True).confidence.numpy()
-    assert confidence[teacher.bright].mean() > confidence[~teacher.bright].mean() + 0.02
-    assert confidence.mean() == pytest.approx(iou, abs=0.05)
+    windows = found.windows(batch["image"]).numpy()
+    ratings = [np.asarray(found.raw(views))[:, -1] for views in (windows, windows[:, :, ::-1])]
+    rating = np.mean(ratings, axis=0)
+    assert rating[teacher.bright].mean() > rating[~teacher.bright].mean() + 0.02
+    assert rating.mean() == pytest.approx(iou, abs=0.05)
 
 
 def test_it_learns_from_an_image_and_its_mirror_image_alike():
     given, detector = lesson(), edges_detector()
     found, _ = rated(detector, Disagreeing(detector), given)
-    images = pictures(6, given.data.resize_size)
+    images = pictures(6)
     one, other = (found.place(each, True, True) for each in (images, images[:, :, ::-1]))
     np.testing.assert_allclose(one.confidence, other.confidence, atol=1e-5)
 
