@@ -18,7 +18,7 @@ from tests.prediction.models import CLASS_NAMES, noise, tiny_model
 def test_outputs_of_a_mirrored_shape_are_those_that_place_it_there(name, shape):
     shape, parametrization = shapes.get(shape), parametrizations.get(name)
     raw = np.random.default_rng(0).normal(size=(20, parametrization.num_outputs(shape)))
-    if name == "edges":
+    if name in ("edges", "rated_edges"):
         raw = np.concatenate([0.3 + 0.1 * raw[:, :2], 0.7 + 0.1 * raw[:, 2:4], raw[:, 4:] / 5], 1)
     placed = np.asarray(parametrization.decode(np.float32(raw), shape))
     mirrored = parametrization.mirrored(np.float32(raw))

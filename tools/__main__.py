@@ -22,7 +22,7 @@ COMMANDS = {
     "Experiments": ("compare", "sweep", "diagnose"),
     "Pictures": ("visualize", "contact_sheet", "draw_curves", "draw_masks"),
     "Files from elsewhere": ("convert_weights", "prepare_cub"),
-    "Shapes": ("change_shape", "train_generator"),
+    "Shapes": ("change_shape", "rate", "train_generator"),
 }
 NAMES = tuple(name for names in COMMANDS.values() for name in names)
 _HELP = ("help", "--help", "-help", "--helpshort", "--helpfull", "-h", "-?")

@@ -55,6 +55,16 @@ class Split:
             return 0, 0
         return status.st_size, status.st_mtime_ns
 
+    def part(self, indices: np.ndarray) -> "Split":
+        """Return a split of some of the images, in the given order."""
+        indices = np.asarray(indices)
+        return dataclasses.replace(
+            self,
+            labels=self.labels[indices],
+            files=self.files[indices],
+            read=lambda index: self.read(int(indices[index])),
+        )
+
     def fingerprint(self, indices: np.ndarray | slice = slice(None)) -> str:
         """Return a short text that identifies these images and labels, or some of them."""
         labels = self.labels[indices]

@@ -47,6 +47,7 @@ def presets(config: TrainConfig) -> dict[str, dict[str, Any]]:
         "mirror": False,
         "second_classifier_epochs": 0,
         "second_classifier_steps": None,
+        "rating_images": 0,
     }
     # Not the values of a recipe, which suit another teacher.
     usual = {field.name: field.default for field in dataclasses.fields(type(config.warmup))}

@@ -22,8 +22,9 @@ CHANNELS = 64
 # All layers with weights have this prefix: they are new, and may be trained at a rate of their own.
 PREFIX = "edges_"
 MASK = f"{PREFIX}mask"
-# Four edges, and how far each deviates.
-_NUM_OUTPUTS = 8
+NUM_EDGES = 4
+# The edges, and how far each deviates.
+_NUM_OUTPUTS = 2 * NUM_EDGES
 # Tilts the softmax of untrained, equal logits, so that its mean lies at a quarter of the way.
 _TILT = 3.6
 

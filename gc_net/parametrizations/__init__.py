@@ -15,7 +15,8 @@ Both keep the centre in the image and each extent below the image's side. Raw ze
 shape of half the image's width and height at an angle of zero. For shapes that do not rotate, both
 are the same.
 
-`edges` reads the outputs of the head of edges: see `gc_net.parametrizations.edges`.
+`edges` reads the outputs of the head of edges: see `gc_net.parametrizations.edges`. `rated_edges`
+reads one more, how well the box fits.
 """
 
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ PARAMETRIZATIONS = Registry(
     {
         "seamless": "gc_net.parametrizations.seamless:Seamless",
         "edges": "gc_net.parametrizations.edges:Edges",
+        "rated_edges": "gc_net.parametrizations.rated_edges:RatedEdges",
         "sigmoid": "gc_net.parametrizations.sigmoid:Sigmoid",
     },
 )

@@ -7,6 +7,7 @@
 | `generator` | a learned generator of masks, if the settings name one that is not shipped | |
 | `warmup` | the detector, to place what a teacher shows | `classifier` |
 | `detector` | the detector, by what the classifiers say about masked images | all of these |
+| `rating` | what the detector says of its own boxes | `classifier`, `detector` |
 | `second_classifier` | a classifier of close-ups of the shapes | `classifier`, `detector` |
 
 A stage is one file with its settings and a subclass of `Stage`, and a line here. Flags, the order,
@@ -24,6 +25,7 @@ STAGES = Registry(
         "generator": "gc_net.stages.generator:GeneratorStage",
         "warmup": "gc_net.stages.warmup:WarmupStage",
         "detector": "gc_net.stages.detector:DetectorStage",
+        "rating": "gc_net.stages.rating:RatingStage",
         "second_classifier": "gc_net.stages.second_classifier:SecondClassifierStage",
     },
 )

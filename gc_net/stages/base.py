@@ -237,8 +237,8 @@ class Stage:
 
 
 def is_trained(settings: Settings) -> bool:
-    """Return whether a stage of these settings is trained at all."""
-    return bool(settings.steps or settings.epochs)
+    """Return whether a stage of these settings is trained at all, in steps."""
+    return bool(getattr(settings, "steps", None) or getattr(settings, "epochs", None))
 
 
 def num_steps(settings: Settings, steps_per_epoch: int) -> int:

@@ -125,7 +125,7 @@ def seconds_of(config: Settings, units: Iterable[Stage], images: Images, speed: 
     for unit in units:
         steps, cost = unit.likely_steps(config, images.train), unit.cost(config, images.train)
         seconds += _STARTS * speed.start_seconds + _STEP_CALLS * steps * speed.call_seconds
-        seconds += pass_seconds * (cost.once + steps * cost.step if steps else 0.0)
+        seconds += pass_seconds * (cost.once + steps * cost.step)
     return seconds
 
 

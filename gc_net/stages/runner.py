@@ -362,8 +362,8 @@ class Runner:
         passes = 0.0
         for unit in of_images:
             cost = unit.cost(self.config, len(self.data.split))
-            steps = expected[unit.name] / unit.own_settings(self.config).batch_size
-            passes += cost.once + steps * cost.step if steps else 0.0
+            batch_size = getattr(unit.own_settings(self.config), "batch_size", 1)
+            passes += cost.once + expected[unit.name] / batch_size * cost.step
         stages = f"{len(pending)} stage{'s' * (len(pending) != 1)}"
         print(
             f"To train: {stages}, {total:,} images in all. Roughly "

@@ -1,6 +1,7 @@
 """The training images of a run: a split of images and labels, and batches of it, without boxes."""
 
 import contextlib
+import copy
 import os
 from typing import Any
 
@@ -52,6 +53,12 @@ class TrainingData:
                 "--classifier_num_folds, if there are any."
             )
         return steps
+
+    def part(self, indices: np.ndarray) -> "TrainingData":
+        """Return some of the images, in the given order; they are decoded every time."""
+        part = copy.copy(self)
+        part.split, part.cache = self.split.part(indices), None
+        return part
 
     def readable(self) -> contextlib.AbstractContextManager:
         """Return a context that raises a plain error if not a single image can be read."""

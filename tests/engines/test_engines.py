@@ -67,7 +67,7 @@ def assert_close(found, expected):
 
 
 @pytest.mark.parametrize("shape", SHAPES.names)
-@pytest.mark.parametrize("head", ["native", "position", "edges"])
+@pytest.mark.parametrize("head", ["native", "position", "edges", "rated_edges"])
 def test_engines_give_the_same_for_every_shape_and_head(shape, head):
     localizer = localizer_of(shape, head)
     images = squashed(localizer)
@@ -78,7 +78,7 @@ def test_engines_give_the_same_for_every_shape_and_head(shape, head):
 
 def test_every_head_of_a_classifier_is_the_same_too():
     for head in HEADS:
-        if head != "edges":  # of detectors alone
+        if head not in ("edges", "rated_edges"):  # of detectors alone
             classifier = gc_net.Classifier("tiny", 3, IMAGE_SIZE, head=head, weights=None)
             spread_weights(classifier)
             images = np.random.default_rng(0).normal(size=(3, IMAGE_SIZE, IMAGE_SIZE, 3))

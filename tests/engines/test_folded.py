@@ -42,7 +42,7 @@ def test_every_trunk_gives_the_same_without_a_single_normalization(backbone):
     }
 
 
-@pytest.mark.parametrize("head", ["native", "position", "edges"])
+@pytest.mark.parametrize("head", ["native", "position", "edges", "rated_edges"])
 def test_every_head_of_a_detector_gives_the_same(head):
     detector = gc_net.Detector("tiny", image_size=32, head=head, weights=None)
     spread_weights(detector)

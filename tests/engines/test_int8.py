@@ -23,7 +23,7 @@ def int8():
 
 
 @pytest.mark.parametrize("shape", ["rectangle", "rotated_ellipse"])
-@pytest.mark.parametrize("head", ["native", "edges"])
+@pytest.mark.parametrize("head", ["native", "edges", "rated_edges"])
 def test_shapes_and_classes_stay_near(int8, shape, head):
     localizer = localizer_of(shape, head)
     images = squashed(localizer, 12)
