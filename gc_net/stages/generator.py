@@ -26,6 +26,7 @@ class GeneratorConfig(Settings):
         recipe: fast for Adam and a loss that also learns small shapes, in a time that suits two CPU
             cores, where the paper's network sees crops of masks; or paper for SGD and Dice with the
             authors' schedule.
+        start: Weights file to train further, such as one that is shipped; None for new weights.
     """
 
     sampler: str = setting("full", ("full", "reference"))
@@ -33,6 +34,7 @@ class GeneratorConfig(Settings):
     batch_size: int = setting(128, low=1)
     learning_rate: float | None = setting(None, low=0.0)
     recipe: str = setting("fast", ("fast", "paper"))
+    start: str | None = None
 
 
 class GeneratorStage(Stage):
@@ -102,12 +104,14 @@ class GeneratorStage(Stage):
         # The seed itself, so that the shipped weights can be made again.
         keras.utils.set_random_seed(run.config.seed)
         asked = run.config.detector
-        generator = LearnedGenerator(asked.shape, network=asked.generator_network, weights=None)
+        start = run.settings.start
+        generator = LearnedGenerator(asked.shape, network=asked.generator_network, weights=start)
         size = generator.network.train_size
         generator.image_size = (size, size)
         if learns_from_crops(generator.network, run.settings):
             generator = CropModel(generator, compiled=True)
-            initialize(generator, run.settings.sampler, run.config.seed)
+            if start is None:
+                initialize(generator, run.settings.sampler, run.config.seed)
         compile_generator(generator, run.settings)
         return generator
 
