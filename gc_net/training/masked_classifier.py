@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from gc_net.losses.classes import ClassLoss
-from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, BuiltOptimizer, warm_cosine
+from gc_net.optimizers import REFERENCE_MULTIPLIERS, SGD, AdamW, BuiltOptimizer, warm_cosine
 from gc_net.registry import Registry
 from gc_net.settings import Settings
 
@@ -76,7 +76,7 @@ def fast_optimizer(settings: Settings, num_steps: int) -> keras.optimizers.Optim
     """Return AdamW on a `warm_cosine`, without decay for biases and normalizations."""
     rate = 6e-4 if settings.learning_rate is None else settings.learning_rate
     decay = 0.01 if settings.weight_decay is None else settings.weight_decay
-    optimizer = keras.optimizers.AdamW(warm_cosine(rate, num_steps), weight_decay=decay)
+    optimizer = AdamW(warm_cosine(rate, num_steps), weight_decay=decay)
     optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
     return optimizer
 
