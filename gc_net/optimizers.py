@@ -81,7 +81,7 @@ def _is_large(gradient: Any, variable: Any) -> bool:
 class AdamInOne:
     """Mixin for Keras' Adam: a large variable is updated by one operation of TensorFlow's."""
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         if self.amsgrad or not _is_large(gradient, variable):
             return super().update_step(gradient, variable, learning_rate)
         step = tf.cast(self.iterations + 1, "float32")
@@ -103,7 +103,7 @@ class AdamInOne:
 class SGDInOne:
     """Mixin for Keras' SGD: a large variable is updated by one operation of TensorFlow's."""
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
         if not self.momentum or not _is_large(gradient, variable):
             return super().update_step(gradient, variable, learning_rate)
         tf.raw_ops.ResourceApplyKerasMomentum(
