@@ -35,6 +35,7 @@ SETTINGS = (
     _define(flags.DEFINE_list, "backbones", f"Of: {', '.join(BACKBONES.names)}."),
     _define(flags.DEFINE_list, "image_sizes", "Sides of images to measure at."),
     _define(flags.DEFINE_integer, "batch_size", "Images a batch.", lower_bound=1),
+    _define(flags.DEFINE_enum, "precision", ("float32", "mixed_bfloat16"), "Of the networks."),
     _define(flags.DEFINE_enum, "backbone", BACKBONES.names, "Of an untrained model."),
     _define(flags.DEFINE_integer, "image_size", "Of an untrained model.", lower_bound=16),
     _define(path_flags.define, "model", "Folder of a model, in place of an untrained one."),

@@ -6,6 +6,7 @@ reads and writes is counted here: inputs and outputs of each convolution, produc
 map, as if nothing stayed in a cache.
 """
 
+import keras
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.profiler import model_analyzer, option_builder
@@ -20,10 +21,33 @@ _SIDE, _COPIED = 2048, 2**28  # bytes; larger than any cache
 
 
 def report(
-    *, backbones=("efficientnet_lite0",), image_sizes=(128, 224), batch_size=16, rounds=3, seed=0
+    *,
+    backbones=("efficientnet_lite0",),
+    image_sizes=(128, 224),
+    batch_size=16,
+    precision="float32",
+    rounds=3,
+    seed=0,
 ):
-    """Measure the machine and the step in turn; arguments are those of `benchmarks.step`."""
-    yield f"{conditions()}, batches of {batch_size}, seed {seed}, medians of {rounds} rounds"
+    """Measure the machine and the step in turn.
+
+    Args:
+        precision: Name of the networks' dtype policy; the machine multiplies in the same.
+        backbones, image_sizes, batch_size, rounds, seed: Those of `benchmarks.step`.
+    """
+    yield (
+        f"{conditions()}, {precision}, batches of {batch_size}, seed {seed}, "
+        f"medians of {rounds} rounds"
+    )
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        yield table(*_rows(backbones, image_sizes, batch_size, rounds, seed))
+    finally:
+        keras.config.set_dtype_policy(before)
+
+
+def _rows(backbones, image_sizes, batch_size, rounds, seed):
     rows = []
     for backbone in backbones:
         for image_size in image_sizes:
@@ -47,7 +71,7 @@ def report(
     header = ["backbone", "image size", "billion operations", "GB moved"]
     header += ["billion operations a second of a core", "GB a second of a core"]
     header += ["bound by operations, s", "by memory, s", "step, processor s"]
-    yield table(header, rows)
+    return header, rows
 
 
 def measure(backbone, image_size, batch_size, rounds, seed=0):
@@ -58,6 +82,7 @@ def measure(backbone, image_size, batch_size, rounds, seed=0):
     data = noise(model, batch_size, seed)
     step = tf.function(lambda: model.train_step(data)).get_concrete_function()
     random = tf.random.stateless_uniform([_SIDE, _SIDE], [seed, 0])
+    random = tf.cast(random, keras.config.dtype_policy().compute_dtype)
     product = tf.function(lambda: tf.reduce_max(random @ random))
     source, target = np.ones(_COPIED, np.uint8), np.empty(_COPIED, np.uint8)
     ways = {STEP: step, MATMUL: product, COPY: lambda: np.copyto(target, source)}

@@ -124,3 +124,47 @@ def test_a_warm_cosine_rises_for_a_twentieth_of_the_steps_then_falls_to_zero(num
     expected += [0.15 * (1 + math.cos(math.pi * step / fall)) for step in range(fall + 1)]
     found = [float(schedule(step)) for step in range(num_steps + 1)]
     assert found == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ours", "plain"),
+    [
+        (Adam(0.01), keras.optimizers.Adam(0.01)),
+        (AdamW(0.01), keras.optimizers.AdamW(0.01)),
+        (SGD(0.01, momentum=0.9), keras.optimizers.SGD(0.01, momentum=0.9)),
+        (
+            SGD(0.01, momentum=0.9, nesterov=True),
+            keras.optimizers.SGD(0.01, momentum=0.9, nesterov=True),
+        ),
+    ],
+)
+def test_a_large_variable_is_updated_as_by_keras(ours, plain):
+    rng = np.random.default_rng(0)
+    shape = 2**10, 2**10
+    expected, found = (keras.Variable(np.ones(shape, "float32")) for _ in range(2))
+    for optimizer, variable in ((plain, expected), (ours, found)):
+        optimizer.build([variable])
+
+    @tf.function
+    def update(gradient):
+        plain.apply([gradient], [expected])
+        ours.apply([gradient], [found])
+
+    for _ in range(3):
+        update(tf.constant(rng.normal(size=shape).astype("float32")))
+    assert np.abs(expected - 1.0).max() > 0.01  # it moved
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    for theirs, mine in zip(plain.variables[2:], ours.variables[2:], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=1e-6)
+
+
+def test_a_large_variable_takes_one_operation():
+    variable = keras.Variable(np.zeros(2**20, "float32"))
+    optimizer = Adam(0.01)
+    optimizer.build([variable])
+    graph = tf.function(
+        lambda gradient: optimizer.apply([gradient], [variable])
+    ).get_concrete_function(tf.zeros(2**20))
+    types = {operation.type for operation in graph.graph.get_operations()}
+    assert "ResourceApplyAdam" in types
+    assert "Square" not in types

@@ -76,10 +76,10 @@ def ready(
     from gc_net.engines.base import EngineError
 
     if name == AUTO:
-        name = "tensorflow"
-        if num_images >= PAYS_FROM and _suits_xnnpack(networks(get(name))):
+        name, fast = "tensorflow", get("xnnpack")
+        if num_images >= PAYS_FROM and _suits_xnnpack(networks(fast)):
             try:
-                return _loaded("xnnpack", networks)
+                return _loaded(fast, networks)  # the same one, which has compared the networks
             except EngineError as error:
                 _log.warning("%s The engine `tensorflow` runs the networks instead.", error)
     return _loaded(name, networks)

@@ -3,9 +3,10 @@
 The converter folds batch normalization and activations into convolutions, and XNNPACK is written
 for convolutions on CPUs. Values are float32, so outputs are TensorFlow's but for rounding.
 
-An interpreter takes one image on one core, and there is one for each core: an image's maps then
-stay in the core's own cache, and no core waits for another after each layer. A layer of a whole
-batch would leave the cache before the next one reads it.
+An interpreter takes a few images on one core, and there is one for each core: no core waits for
+another after each layer. The fewer the images, the more of their maps stay in the core's own cache.
+The more, the less often are weights read: the last layers of a small image have more weights than
+pixels.
 """
 
 import concurrent.futures
@@ -26,6 +27,10 @@ from gc_net.engines.sharing import Pair
 # Each interpreter packs the weights for itself. Of networks too large for one a core within this,
 # there are fewer, with several cores each.
 _MOST_BYTES = 2**30
+
+# Pixels that an interpreter takes at once: eight images of 128 pixels, two of 224.
+_PIXELS = 2**17
+_MOST_IMAGES = 8
 
 
 class XNNPack(CopyingEngine):
@@ -50,13 +55,18 @@ class Converted:
     """A TFLite model, and interpreters that run it.
 
     Args:
-        content: The TFLite model: one normalized image [1, S, S, 3] to arrays [1, ...].
+        content: The TFLite model: normalized images [B, S, S, 3] to arrays [B, ...].
         places: Which of the model's outputs each output is.
+        num_at_once: Images that an interpreter takes at once at most; 1 if the model takes no more.
         num_threads: Threads of all interpreters together; one for each core if None.
     """
 
     def __init__(
-        self, content: bytes, places: Sequence[int] = (0,), num_threads: int | None = None
+        self,
+        content: bytes,
+        places: Sequence[int] = (0,),
+        num_at_once: int = 1,
+        num_threads: int | None = None,
     ):
         cores = num_threads or _num_cores()
         copies = max(1, min(cores, _MOST_BYTES // len(content)))
@@ -68,6 +78,7 @@ class Converted:
             for details in interpreters[0].get_output_details()
         }
         self._places = tuple(places)
+        self._num_at_once, self._copies = num_at_once, copies
         # An interpreter is no one else's until it is put back.
         self._idle = queue.SimpleQueue()
         for interpreter in interpreters:
@@ -92,17 +103,25 @@ class Converted:
             np.empty((len(normalized), *shape), np.float32) for shape in self._outputs.values()
         ]
 
-        def run_one(row):
+        # All cores have something to do, also if there are few images.
+        num_at_once = max(1, min(self._num_at_once, -(-len(normalized) // self._copies)))
+
+        def run_some(first):
+            rows = slice(first, first + num_at_once)
+            images = normalized[rows]
             interpreter = self._idle.get()
             try:
-                interpreter.set_tensor(self._input, normalized[row : row + 1])
+                if tuple(interpreter.get_input_details()[0]["shape"]) != images.shape:
+                    interpreter.resize_tensor_input(self._input, images.shape)
+                    interpreter.allocate_tensors()
+                interpreter.set_tensor(self._input, images)
                 interpreter.invoke()
                 for output, index in zip(outputs, self._outputs, strict=True):
-                    output[row] = interpreter.get_tensor(index)[0]
+                    output[rows] = interpreter.get_tensor(index)
             finally:
                 self._idle.put(interpreter)
 
-        for _ in self._threads.map(run_one, range(len(normalized))):
+        for _ in self._threads.map(run_some, range(0, len(normalized), num_at_once)):
             pass  # asks for each result, so that an error is raised here
         return outputs
 
@@ -110,16 +129,19 @@ class Converted:
 def converted(
     network: Network | Pair,
     function: Callable[[Any], Any],
-    prepare: Callable[[Any], None] = lambda converter: None,
+    prepare: Callable[[Any], None] | None = None,
 ) -> Converted:
     """Return a function of normalized images as TFLite runs it.
 
     Args:
         network: The network that the function is a part of, for its image size and for errors.
-        function: Function of one image [1, S, S, 3] to arrays.
-        prepare: Function that sets up the `tf.lite.TFLiteConverter`.
+        function: Function of images [B, S, S, 3] to arrays [B, ...].
+        prepare: Function that sets up the `tf.lite.TFLiteConverter` for something else than
+            float32. The model then takes one image at a time.
     """
     size, places = network.image_size, []
+    num_at_once = 1 if prepare else min(_MOST_IMAGES, max(1, _PIXELS // size**2))
+    batch = None if num_at_once > 1 else 1  # TFLite prepares for one number alone if it can
 
     def once(normalized):
         outputs = tf.nest.flatten(function(normalized))
@@ -130,7 +152,7 @@ def converted(
 
     graph = tf.function(
         once,
-        input_signature=[tf.TensorSpec([1, size, size, 3], tf.float32)],
+        input_signature=[tf.TensorSpec([batch, size, size, 3], tf.float32)],
         autograph=False,
     )
     try:
@@ -138,10 +160,11 @@ def converted(
         converter = tf.lite.TFLiteConverter.from_concrete_functions([concrete], tf.Module())
         # Otherwise a SavedModel is written to the disk and read again.
         converter.experimental_lower_to_saved_model = False
-        prepare(converter)
+        if prepare:
+            prepare(converter)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Statistics for quantized inputs were expected")
-            return Converted(converter.convert(), places)
+            return Converted(converter.convert(), places, num_at_once)
     except Exception as error:  # the converter raises whatever its passes do
         reason = str(error).strip().partition("\n")[0]
         raise EngineError(

@@ -33,6 +33,7 @@ class PredictionLog:
     def __init__(self, folder: str, header: Mapping[str, Any]):
         self.path = os.path.join(folder, LOG_FILE)
         self.header = {"gc_net_predictions": 1, **header}
+        self._last: dict[str, int] | None = None  # the line of each file, while none is added
         os.makedirs(folder, exist_ok=True)
         names = os.listdir(folder)
         if names and LOG_FILE not in names:
@@ -70,6 +71,7 @@ class PredictionLog:
 
     def append(self, file: str, prediction: Prediction, num_bytes: int | None = None) -> None:
         """Add the `Prediction` of a file of so many bytes; it is on disk when this returns."""
+        self._last = None
         source = json.dumps({"file": file, "bytes": num_bytes}, ensure_ascii=False)
         self._write([f"{source[:-1]}, {prediction.to_json()[1:]}"])
 
@@ -79,7 +81,9 @@ class PredictionLog:
 
     def __iter__(self):
         """Iterate over (file, `Prediction`)."""
-        last = {fields["file"]: number for number, fields in enumerate(self._records())}
+        if self._last is None:
+            self._last = {fields["file"]: at for at, fields in enumerate(self._records())}
+        last = self._last
         for number, fields in enumerate(self._records()):
             file = fields.pop("file")
             fields.pop("bytes", None)  # not in logs from before it was recorded

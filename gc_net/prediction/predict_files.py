@@ -218,6 +218,8 @@ class _Chosen:
 
     def doubtful(self):
         """Return the others, the most doubtful first."""
+        if self.min_confidence is None:
+            return []  # without reading all of the log
         found = (result for result in self._asked_for() if self._is_doubtful(result[1]))
         return sorted(found, key=lambda result: result[1].confidence)
 

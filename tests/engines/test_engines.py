@@ -139,6 +139,18 @@ def test_threads_may_share_a_network():
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("count", [1, 2, 15, 33])
+def test_any_number_of_images_gives_what_each_gives_alone(count):
+    network = varied_model().classifier
+    forward = XNNPack().forward(network)
+    size = [count, IMAGE_SIZE, IMAGE_SIZE, 3]
+    images = np.random.default_rng(0).normal(size=size).astype("float32")
+    (found,) = forward.run(images)
+    alone = [forward.run(images[row : row + 1])[0][0] for row in range(count)]
+    np.testing.assert_allclose(found, alone, atol=1e-6)
+    np.testing.assert_allclose(found, network.from_normalized(images), atol=CLOSE)
+
+
 def test_xnnpack_is_chosen_for_many_images_on_a_cpu(monkeypatch):
     model = varied_model()
 
