@@ -16,6 +16,7 @@ SERIALIZABLE = Registry(
     "class in a model file",
     {
         "Adam": "gc_net.optimizers:Adam",
+        "AdamW": "gc_net.optimizers:AdamW",
         "BatchNormalization": "gc_net.backbones.layers:BatchNormalization",
         "ClassLoss": "gc_net.losses.classes:ClassLoss",
         "Classifier": "gc_net.classifier:Classifier",
@@ -24,6 +25,7 @@ SERIALIZABLE = Registry(
         "EdgeLoss": "gc_net.losses.edges:EdgeLoss",
         "GCNet": "gc_net.model:GCNet",
         "ImplicitNetwork": "gc_net.generators.networks:ImplicitNetwork",
+        "KernelMuon": "gc_net.generators.crop_fitting:KernelMuon",
         "LearnedGenerator": "gc_net.generators.learned:LearnedGenerator",
         "MaskLoss": "gc_net.losses.masks:MaskLoss",
         "ModelGenerator": "gc_net.generators.model:ModelGenerator",

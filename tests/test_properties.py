@@ -84,13 +84,10 @@ def test_edges_are_found_again_in_what_they_are_decoded_to(name, data):
 @each_parametrization
 @given(data=st.data())
 def test_any_outputs_give_finite_coefficients_boxes_and_masks(name, parametrization, data):
-    shape = shapes.get(name)
-    anything = reals(-3e38, 3e38)
-    raw = np.array(
-        [data.draw(st.lists(anything, min_size=5, max_size=5))[: shape.num_coefficients]],
-        np.float32,
-    )
-    decoded = parametrizations.get(parametrization).decode(raw, shape)
+    shape, parametrization = shapes.get(name), parametrizations.get(parametrization)
+    count = parametrization.num_outputs(shape)
+    outputs = data.draw(st.lists(reals(-3e38, 3e38), min_size=count, max_size=count))
+    decoded = parametrization.decode(np.array([outputs], np.float32), shape)
     for values in (decoded, shape.boxes(decoded), shape.masks(decoded, 5, 7)):
         assert np.isfinite(np.asarray(values)).all()
 
