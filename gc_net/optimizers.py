@@ -69,11 +69,23 @@ class RateMultipliers:
         return {**super().get_config(), "multipliers": self.multipliers}
 
 
+def _is_large(gradient: Any, variable: Any) -> bool:
+    """Return whether one operation for the whole update is worth another rounding.
+
+    Keras updates a variable by up to a dozen operations, each of which reads and writes memory:
+    Adam takes three times as long so, and VGG16's head has 119 million weights. One operation
+    keeps other decimals of 1 − beta, so small variables are left to Keras.
+    """
+    is_dense = tf.is_tensor(gradient) and isinstance(variable, tf.Variable)
+    return is_dense and variable.dtype == tf.float32 and variable.shape.num_elements() >= _MANY
+
+
 class LeanAdam(keras.optimizers.Adam):
     """Keras' Adam, which computes once a step what is the same for all variables.
 
     Keras computes it for each of them. That is a third of the operations of an update, and a step
-    takes so much longer to be traced. The updates are the same, bit for bit.
+    takes so much longer to be traced. The updates are the same, bit for bit, except for large
+    variables: one operation of TensorFlow's updates these.
     """
 
     _corrections = None
@@ -91,47 +103,29 @@ class LeanAdam(keras.optimizers.Adam):
         if self.amsgrad:
             super().update_step(gradient, variable, learning_rate)
             return
-        first, second = self._corrections()
         index = self._get_variable_index(variable)
         mean, square = self._momentums[index], self._velocities[index]
+        if _is_large(gradient, variable):
+            step = tf.cast(self.iterations + 1, "float32")
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=mean.value.handle,
+                v=square.value.handle,
+                beta1_power=self.beta_1**step,
+                beta2_power=self.beta_2**step,
+                lr=tf.cast(learning_rate, "float32"),
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=self.epsilon,
+                grad=tf.cast(gradient, "float32"),
+            )
+            return
+        first, second = self._corrections()
         gradient = ops.cast(gradient, variable.dtype)
         self.assign_add(mean, (gradient - mean) * (1 - self.beta_1))
         self.assign_add(square, (ops.square(gradient) - square) * (1 - self.beta_2))
         rate = ops.cast(ops.cast(learning_rate, "float32") * second / first, variable.dtype)
         self.assign_sub(variable, mean * rate / (ops.sqrt(square) + self.epsilon))
-
-
-def _is_large(gradient: Any, variable: Any) -> bool:
-    """Return whether one operation for the whole update is worth another rounding.
-
-    Keras updates a variable by up to a dozen operations, each of which reads and writes memory:
-    Adam takes three times as long so, and VGG16's head has 119 million weights. One operation
-    keeps other decimals of 1 − beta, so small variables are left to Keras.
-    """
-    is_dense = tf.is_tensor(gradient) and isinstance(variable, tf.Variable)
-    return is_dense and variable.dtype == tf.float32 and variable.shape.num_elements() >= _MANY
-
-
-class AdamInOne:
-    """Mixin for Keras' Adam: a large variable is updated by one operation of TensorFlow's."""
-
-    def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        if self.amsgrad or not _is_large(gradient, variable):
-            return super().update_step(gradient, variable, learning_rate)
-        step = tf.cast(self.iterations + 1, "float32")
-        at = self._get_variable_index(variable)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[at].value.handle,
-            v=self._velocities[at].value.handle,
-            beta1_power=self.beta_1**step,
-            beta2_power=self.beta_2**step,
-            lr=tf.cast(learning_rate, "float32"),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            grad=tf.cast(gradient, "float32"),
-        )
 
 
 class SGDInOne:
@@ -151,12 +145,12 @@ class SGDInOne:
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
-class Adam(RateMultipliers, AdamInOne, LeanAdam):
+class Adam(RateMultipliers, LeanAdam):
     """Adam with `multipliers`."""
 
 
 @keras.saving.register_keras_serializable(package="gc_net")
-class AdamW(AdamInOne, LeanAdam, keras.optimizers.AdamW):
+class AdamW(LeanAdam, keras.optimizers.AdamW):
     """Keras' AdamW, faster."""
 
 
